@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Catalog, ClientKind, ClientTls, Code, HostPattern, PortView, Protocol, Resolution, ServiceView, Stage,
-    Subset, Trace, TraceStep, Verdict,
+    Catalog, ClientKind, ClientTls, Code, HostPattern, PolicyKey, PortView, Protocol, Resolution,
+    ServiceView, Stage, Subset, Trace, TraceStep, Verdict,
 };
 
 use super::subsets::{is_led_away, routed_subsets};
@@ -98,12 +98,17 @@ fn own_clusters<'p>(part: &'p ListenerPlan, port: &PortView) -> impl Iterator<It
     clusters(part).filter(|to| to.port == own.port && to.host == own.service.host)
 }
 
-/// Returns the xDS clusters that receive a sidecar's connections to a port, by listener. VirtualServices may lead them to other ports.
+/// Returns the xDS clusters that receive a sidecar's connections to a port, by listener and the VirtualService that leads them there,
+/// which may lead them to other ports.
 #[must_use]
-pub fn connection_targets(port: &PortView, class: &ClientClass) -> BTreeMap<String, BTreeSet<String>> {
-    let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+pub fn connection_targets(
+    port: &PortView,
+    class: &ClientClass,
+) -> BTreeMap<(String, Option<PolicyKey>), BTreeSet<String>> {
+    let mut out: BTreeMap<(String, Option<PolicyKey>), BTreeSet<String>> = BTreeMap::new();
     for part in leading_parts(port, class) {
-        out.entry(part.name()).or_default().extend(clusters(&part).map(ToString::to_string));
+        let to = clusters(&part).map(ToString::to_string).collect::<Vec<_>>();
+        out.entry((part.name(), part.rule)).or_default().extend(to);
     }
     out
 }

@@ -27,7 +27,8 @@ pub struct RouteItem {
     /// xDS clusters with their weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<WeightedItem>,
-    /// Settings, such as timeouts and retries, and the xDS clusters that the client was not sent.
+    /// Settings, such as timeouts and retries, the xDS clusters that the client was not sent, or no endpoints of, and what the
+    /// connections do not go to, although it is planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
     /// VirtualService that the route is from, the delegate that declares it, and the EnvoyFilters that changed the route

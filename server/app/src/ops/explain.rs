@@ -12,16 +12,17 @@ use tributary_answer::{
 };
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, ClientKind, Code, Hostname, Mono, Namespace, ObjectRef, PolicyKey, PortNumber, PortView,
-    ServiceKey, ServiceView, Stage, StepTime, Subset, TraceStep, Verdict,
+    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, PortView, ServiceKey, ServiceView,
+    StepTime, Subset, TraceStep, Verdict,
 };
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
+use super::deliver_steps::{deliver_step, reference};
 use super::rejected::{Rejections, changed_by};
 use super::routed::Routed;
-use super::sessions::{Found, MAX_DECODED, Sessions};
-use super::{invalid, left_out, rejected_clusters};
+use super::sessions::{Found, Sessions};
+use super::{invalid, left_out, lost_clusters, ways};
 use crate::admin::backend::{Answer, Explained};
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
@@ -199,32 +200,17 @@ fn deliver(
     let delivery = PortDelivery::new(catalog, (found, subset), view, (port, Some(&one.endpoint)));
     let tables = tables.filter(|_| subset.is_none() && !delivery.rejections.on_path);
     let to = (&host, port, &*one.endpoint);
-    let sent = tables.map(|tables| led_to_endpoint(tables, found, to)).unwrap_or_default();
-    if delivery.rejections.closed || sent.iter().any(|step| step.verdict != Verdict::Pass) {
+    let ways = tables.map(|tables| ways::to_endpoint(tables, found, to)).unwrap_or_default();
+    if delivery.rejections.closed || ways.contradict_plan {
         one.forget_reach();
     }
     let mut steps = delivery.rejections.steps;
     steps.extend(delivery.carriers);
     steps.extend(delivery.left_out);
-    steps.extend(sent);
+    steps.extend(ways.steps);
     steps.extend(unrouted(catalog, found, view, port).filter(|_| subset.is_none()));
     let endpoint = one.endpoint.clone();
     one.add(steps.into_iter().map(|step| TraceStep { endpoint: endpoint.clone(), ..step }));
-}
-
-/// Returns what leads a sidecar to an endpoint, by what it was sent: that of requests and connections for the host, and if they
-/// do not go there, the routes of other hosts.
-fn led_to_endpoint(
-    tables: &mut Routed<'_>,
-    found: &Found,
-    (host, port, endpoint): (&Hostname, &PortView, &str),
-) -> Vec<TraceStep> {
-    let mut steps = tables.steps(host, host, (port, Some(endpoint)), &found.client);
-    if !steps.is_empty() && !steps.iter().any(|step| step.verdict == Verdict::Pass) {
-        let has = |subset: &Subset| is_in_subset(port, &found.client, subset, endpoint);
-        steps.extend(tables.elsewhere((&ClusterName::new(port.number, host), port), &has));
-    }
-    steps
 }
 
 /// Delivery of a port to a client.
@@ -249,7 +235,7 @@ impl<'v> PortDelivery<'v> {
         let mut rejections = Rejections::new(catalog, (found, &subsets), view, port);
         if subset.is_none() {
             let own = ClusterName::new(port.number, &view.key.host);
-            rejections.steps.extend(rejected_clusters::of_grpc(catalog, found, &own));
+            rejections.steps.extend(lost_clusters::of_grpc(catalog, found, &own));
         }
         // A client requests nothing behind a resource that it rejected.
         let is_effect = |step: &TraceStep| rejections.closed && step.code == Code::NOT_DELIVERED;
@@ -318,25 +304,6 @@ fn removed(catalog: &Catalog, found: &Found, (kind, name): (ResourceType, &str))
     Some(TraceStep { object: reference(catalog, &by), ..step })
 }
 
-/// Returns the source object of a policy.
-pub(super) fn reference(catalog: &Catalog, key: &PolicyKey) -> Option<ObjectRef> {
-    catalog.policies.get(key).map(|view| view.declared.source.reference())
-}
-
-/// Returns a step about what the client was sent.
-pub(super) fn deliver_step((verdict, code, detail): (Verdict, Code, String)) -> TraceStep {
-    TraceStep {
-        stage: Stage::Deliver,
-        verdict,
-        code,
-        registry: None,
-        object: None,
-        endpoint: String::new(),
-        detail,
-        time: None,
-    }
-}
-
 fn outcome(
     delivery: &Delivery,
     kind: ResourceType,
@@ -387,7 +354,8 @@ pub fn why_not(
     }
     if out.service.is_none() && listens(&found) {
         let host = Hostname::new(&out.host).ok();
-        out.add(host.into_iter().flat_map(|host| Routed::new(catalog, &found).steps_of_host(&host)));
+        let steps = host.into_iter().flat_map(|host| Routed::new(catalog, &found).steps_of_host(&host));
+        out.add(steps.map(TraceStep::dropping));
     }
     out.conclude();
     date_reasons(&mut out, now, Timestamp::now());
@@ -418,55 +386,14 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         let mut tables = Routed::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
         for port in led {
-            let steps = led_to(&mut tables, (found, subset), (&host, view, port));
-            // only if nothing leads there, or by other ways than planned
-            if steps.first().is_some_and(|step| step.verdict != Verdict::Pass) || subset.is_some() {
+            let ways = ways::to_port(&mut tables, (found, subset), (&host, view, port));
+            if ways.contradict_plan || subset.is_some() {
                 out.forget_reach(port.number);
             }
             let unrouted = unrouted(catalog, found, view, port).filter(|_| subset.is_none());
-            out.add(steps.into_iter().chain(unrouted).map(TraceStep::dropping));
+            out.add(ways.steps.into_iter().chain(unrouted).map(TraceStep::dropping));
         }
     }
-}
-
-/// Returns what leads a sidecar to a port, or to a subset of it, by what it was sent: the first step is a warning if nothing does.
-fn led_to(
-    tables: &mut Routed<'_>,
-    (found, subset): (&Found, Option<&Subset>),
-    (host, view, port): (&Hostname, &ServiceView, &PortView),
-) -> Vec<TraceStep> {
-    let is_planned = subset.is_none() && found.client.class.scope().rank(view).is_some();
-    let mut steps = match is_planned {
-        true => tables.steps(host, &view.key.host, (port, None), &found.client),
-        false => Vec::new(),
-    };
-    // all that receives the requests was rejected
-    if steps.iter().any(|step| step.verdict == Verdict::Drop) {
-        steps.retain(|step| step.verdict != Verdict::Pass);
-        return steps;
-    }
-    let is_led = steps.iter().any(|step| step.verdict == Verdict::Pass);
-    // what leads to the service at the end of an alias is no answer about requests for the alias
-    let is_alias = *host != view.key.host;
-    if is_led || (is_planned && (steps.is_empty() || is_alias)) {
-        steps.sort_by_key(|step| step.verdict != Verdict::Pass);
-        return steps;
-    }
-    let cluster = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
-    // where requests for the host go comes first: it is no way to the service
-    steps.extend(tables.elsewhere((&cluster, port), &|_| true));
-    if steps.is_empty() { vec![unled(&cluster, tables.is_cut())] } else { steps }
-}
-
-/// Returns the step of an xDS cluster to which nothing leads, of all that the client was sent or of a part of it.
-fn unled(cluster: &ClusterName, is_cut: bool) -> TraceStep {
-    let read = match is_cut {
-        true => format!("of the first {} MiB ", MAX_DECODED >> 20),
-        false => String::new(),
-    };
-    let detail =
-        format!("no route or listener {read}that the client was sent leads to xDS cluster {cluster}");
-    deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail))
 }
 
 /// Whether a client is a sidecar that was sent listeners and routes.

@@ -10,7 +10,7 @@ use tributary_answer::{ClusterName, leading_resources};
 use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::{RefusedPatch, ResourceType};
 
-use super::explain::{deliver_step, reference};
+use super::deliver_steps::{deliver_step, reference};
 use super::sessions::Found;
 
 /// Most patches that are named for a port.

@@ -17,7 +17,7 @@ use tributary_xds::answers::ResourceType;
 use tributary_xds::encode::tls::SecretName;
 use tributary_xds::session::{SentResource, SentView};
 
-use super::explain::deliver_step;
+use super::deliver_steps::deliver_step;
 use super::sessions::Found;
 
 /// Most rejected resources that are named for a port.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::value::to_raw_value;
-use tributary_answer::{AppliedRule, ClusterName, applied_rules, named, resolve};
+use tributary_answer::{AppliedRule, ClusterName, applied_rules, lost_destination, named, resolve};
 use tributary_descriptors::Decoder;
 use tributary_model::{Catalog, PolicyKey};
 use tributary_xds::answers::{ResourceType, empty_assignment};
@@ -121,25 +121,19 @@ fn rules(catalog: &Catalog, found: &Found, resource: &SentResource) -> (Vec<Obje
     let why = || match view {
         None => format!("the client sees no service {}", name.host),
         Some(_) if port.is_none() => format!("{} has no port {}", name.host, name.port),
-        Some(_) => why_empty(resource, &name, &applied),
+        Some(_) => why_empty(catalog, found, resource, &name),
     };
     (rules, if is_empty { why() } else { String::new() })
 }
 
 /// Returns why an xDS cluster of an existing port is absent, or the endpoints of its subset are none.
-fn why_empty(resource: &SentResource, name: &ClusterName, applied: &[AppliedRule<'_>]) -> String {
-    let is_endpoints = resource.kind == ResourceType::Endpoints;
-    match &name.subset {
-        Some(subset) if applied.is_empty() => {
-            format!("no DestinationRule that applies to the client declares subset {}", subset.as_str())
-        }
-        Some(subset) if is_endpoints => {
-            format!("the client may use no endpoint with the labels of subset {}", subset.as_str())
-        }
-        _ if !is_endpoints && resource.state == ResourceState::Absent => {
-            "tributary why-not names the reason".to_owned()
-        }
-        _ => String::new(),
+fn why_empty(catalog: &Catalog, found: &Found, resource: &SentResource, name: &ClusterName) -> String {
+    let is_absent = resource.kind == ResourceType::Cluster && resource.state == ResourceState::Absent;
+    let why = lost_destination(catalog, name, &found.client).map(|(_, why)| why);
+    match why.filter(|_| is_absent || name.subset.is_some()) {
+        Some(why) => why,
+        None if is_absent => "tributary why-not names the reason".to_owned(),
+        None => String::new(),
     }
 }
 

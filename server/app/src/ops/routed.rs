@@ -11,10 +11,10 @@ use tributary_answer::{
 use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 
-use super::explain::{deliver_step, reference};
-use super::rejected_clusters::{self, Led};
+use super::deliver_steps::{deliver_step, reference};
+use super::lost_clusters::{self, Counted, Lack, Led};
 use super::sent_route::{Action, SentHost, SentRoute};
-use super::sent_tables::{SentTables, unsent};
+use super::sent_tables::SentTables;
 use super::sessions::Found;
 
 /// Most listeners of a port that are decoded.
@@ -25,6 +25,15 @@ pub(super) struct Routed<'f> {
     catalog: Arc<Catalog>,
     found: &'f Found,
     tables: SentTables,
+}
+
+/// What leads to a port of a service by the routes and connections for a host.
+#[derive(Debug, Default)]
+pub(super) struct Leading {
+    /// The virtual host that takes requests, if a table has the host, and the listeners that should lead there and do not.
+    pub(super) ways: Vec<TraceStep>,
+    /// xDS clusters to which they lead and that receive nothing: removals if the port is not reached for this.
+    pub(super) lost: Vec<TraceStep>,
 }
 
 /// Port of a service to which routes should lead, or one of its endpoints.
@@ -49,30 +58,28 @@ impl<'f> Routed<'f> {
     pub(super) fn new(catalog: &Arc<Catalog>, found: &'f Found) -> Self {
         Self { catalog: Arc::clone(catalog), found, tables: SentTables::new(catalog, found) }
     }
-    /// Returns the virtual host that takes requests for `host` on a port of the service `served_by`, if a table has the
-    /// host, and the listeners that should lead connections there and do not. Of the routes to subsets, those count that
-    /// have the endpoint, if one is given.
-    pub(super) fn steps(
+    /// Returns what leads requests and connections for `host` to a port of the service `served_by`. Of the routes to subsets, those
+    /// count that have the endpoint, if one is given.
+    pub(super) fn leading(
         &mut self,
         host: &Hostname,
         served_by: &Hostname,
         (port, endpoint): (&PortView, Option<&str>),
         client: &Client,
-    ) -> Vec<TraceStep> {
+    ) -> Leading {
         let cluster = ClusterName::new(port.number, served_by);
         let listeners = leading_listeners(port, &client.class);
         let wanted = Wanted { cluster, subsets: endpoint.map(|at| subsets_with(port, client, at)) };
-        let lost = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &wanted));
-        let lost: Vec<TraceStep> = lost.collect();
+        let astray = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &wanted));
+        let astray: Vec<TraceStep> = astray.collect();
         let table = port.number.to_string();
         let of = self.tables.host(&table, host.as_str()).map(|(_, of)| of);
         // a table that no listener names takes no requests
         let requests = self.without_listener(&table, (port, client));
         let requests = requests.or_else(|| Some(self.requests(host, &table, (of.as_ref()?, Some(&wanted)))));
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
-        let rejected = self.rejected((host, &table, of.as_ref()), (port, client), &wanted);
-        let unsent = of.map(|of| self.unsent(host, &table, &of)).unwrap_or_default();
-        requests.into_iter().chain(unsent).chain(rejected).chain(lost).collect()
+        let lost = self.lost((host, &table, of.as_ref()), (port, client), &wanted);
+        Leading { ways: requests.into_iter().chain(astray).collect(), lost }
     }
     /// Returns where requests for a host go that no service has; empty if no table has it.
     pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {
@@ -80,9 +87,9 @@ impl<'f> Routed<'f> {
         for table in &self.tables.names() {
             let Some((_, of)) = self.tables.host(table, host.as_str()) else { continue };
             out.push(self.requests(host, table, (&of, None)));
-            out.extend(self.unsent(host, table, &of));
-            let led = Led::by_routes(&of, &format!("RDS {table}"), host);
-            out.extend(rejected_clusters::steps(&self.catalog, self.found, &led, |_| true).into_values());
+            let (led, all) = (Led::by_routes(&of, table, host), |_: &str| true);
+            let counted = Counted { is_wanted: &all, is_named: &all };
+            out.extend(lost_clusters::steps(&self.catalog, self.found, &led, &counted));
         }
         out
     }
@@ -98,7 +105,11 @@ impl<'f> Routed<'f> {
             (own, named) => own == named,
         };
         let is_own = |name: &ClusterName| name.port == of.port && name.host == of.host;
-        let is = |name: &str| name.parse::<ClusterName>().is_ok_and(|name| is_own(&name) && counts(&name));
+        let found = self.found;
+        let is = |name: &str| {
+            let leads = name.parse::<ClusterName>().is_ok_and(|name| is_own(&name) && counts(&name));
+            leads && Lack::of(found, name).is_none()
+        };
         let own = port.number.to_string();
         // a table that no listener names takes no requests
         let mut tables = self.tables.names();
@@ -149,67 +160,46 @@ impl<'f> Routed<'f> {
         }
         out
     }
-    /// Returns a warning for each xDS cluster to which routes for a host lead, or send copies, and which the client was not
-    /// sent.
-    fn unsent(&self, host: &Hostname, table: &str, of: &SentHost) -> Vec<TraceStep> {
-        let lead = unsent(self.found, of.routes.iter().flat_map(|route| route.action.clusters()));
-        let copy = unsent(self.found, of.routes.iter().flat_map(SentRoute::copied_to));
-        let all = lead.into_iter().map(|name| ("lead", name));
-        let all = all.chain(copy.into_iter().map(|name| ("send copies", name)));
-        all.take(MAX_NAMED).map(|lost| self.lost_cluster(host, table, (of, lost))).collect()
-    }
-    /// Returns a step for each xDS cluster that the client rejected and to which what it was sent for a host leads, except the own one
-    /// of the port, which is a step of the port itself.
-    fn rejected(
-        &self,
+    /// Returns a step for each xDS cluster to which what the client was sent for a host leads and that receives nothing, except the own
+    /// one of the port, which is a step of the port itself.
+    fn lost(
+        &mut self,
         (host, table, of): (&Hostname, &str, Option<&SentHost>),
         (port, client): (&PortView, &Client),
         wanted: &Wanted,
     ) -> Vec<TraceStep> {
-        let by_routes = of.into_iter().flat_map(|of| Led::by_routes(of, &format!("RDS {table}"), host));
-        let listeners = connection_targets(port, &client.class).into_iter();
-        let by_listeners = listeners.map(|(listener, to)| Led::by_listener(&listener, to, host));
-        let led: Vec<Led> = by_routes.chain(by_listeners).collect();
-        let mut steps = rejected_clusters::steps(&self.catalog, self.found, &led, |name| wanted.is(name));
-        steps.remove(&wanted.cluster.to_string());
-        steps.into_values().collect()
-    }
-    fn lost_cluster(
-        &self,
-        host: &Hostname,
-        table: &str,
-        (of, (verb, name)): (&SentHost, (&str, &str)),
-    ) -> TraceStep {
-        let by = self.found.removed_by(ResourceType::Cluster, name);
-        let subset = name.parse::<ClusterName>().ok().and_then(|name| name.subset);
-        let (code, why) = match (&by, subset) {
-            (Some(by), _) => (Code::REMOVED_BY_FILTER, format!("{by} removes it")),
-            (None, Some(subset)) => {
-                let why = format!(
-                    "no DestinationRule that applies to the client declares subset {}",
-                    subset.as_str()
-                );
-                (Code::NO_SUCH_SUBSET, why)
-            }
-            (None, None) => (self.unserved(name), "no service that the client may use has it".to_owned()),
+        let by_routes = of.into_iter().flat_map(|of| Led::by_routes(of, table, host));
+        let led: Vec<Led> = by_routes.chain(self.connections(host, (port, client))).collect();
+        let is_own = |name: &str| wanted.is(name);
+        // if all of it is for other services, these count for the port
+        let counts_all = wanted.subsets.is_none() && !led.iter().any(|led| led.is_to(&is_own));
+        // requests that name their destination need none of them
+        let is_open = of.is_some_and(SentHost::is_open);
+        let own = wanted.cluster.to_string();
+        let counted = Counted {
+            is_wanted: &|name| !is_open && (counts_all || is_own(name)),
+            is_named: &|name| name != own,
         };
-        let what = format!(
-            "RDS {table}: routes for {host} {verb} to xDS cluster {name}, which the client was not sent"
-        );
-        // the filter that removes it, else the VirtualService that leads there
-        let at_fault = by.or_else(|| of.rules().first().map(|rule| (*rule).clone()));
-        let object = at_fault.and_then(|key| reference(&self.catalog, &key));
-        TraceStep { object, ..deliver_step((Verdict::Warn, code, format!("{what}: {why}"))) }
+        lost_clusters::steps(&self.catalog, self.found, &led, &counted)
     }
-    /// Returns why a destination of routes has no xDS cluster of the client: it does not exist, or is not exported.
-    fn unserved(&self, name: &str) -> Code {
-        let Ok(name) = name.parse::<ClusterName>() else { return Code::NOT_DELIVERED };
-        let entry = self.catalog.hosts.get(name.host.as_str());
-        let mut claimants = entry.into_iter().flat_map(|entry| entry.claimants.iter());
-        match claimants.any(|view| view.port(name.port).is_some()) {
-            true => Code::ROUTE_DESTINATION_HIDDEN,
-            false => Code::ROUTE_DESTINATION_UNMATCHED,
+    /// Returns where the connections to a port go, by each of its listeners that the client was sent. Another service may have taken
+    /// a part of a listener.
+    fn connections(&mut self, host: &Hostname, (port, client): (&PortView, &Client)) -> Vec<Led> {
+        let mut out = Vec::new();
+        for (at, ((listener, rule), mut to)) in
+            connection_targets(port, &client.class).into_iter().enumerate()
+        {
+            if self.tables.resource(ResourceType::Listener, &listener).is_none() {
+                continue;
+            }
+            if at < MAX_LISTENERS
+                && let Some(sent) = self.tables.listener(&listener)
+            {
+                to.retain(|name| sent.clusters.contains(name));
+            }
+            out.push(Led::by_listener(&listener, rule, to, host));
         }
+        out
     }
     fn requests(&self, host: &Hostname, table: &str, (of, to): (&SentHost, Option<&Wanted>)) -> TraceStep {
         let object = of.rules().first().and_then(|rule| reference(&self.catalog, rule));

@@ -1,29 +1,31 @@
 //! Routes that lead a client's requests and connections to a host, in the order in which they are tried.
 //!
-//! The backend of the admin surface calls it. Routes of requests are those that the client was sent; routes of connections
-//! are planned by the functions that serve clients, with the state of the listener that has them.
+//! The backend of the admin surface calls it. Routes of requests are those that the client was sent; [`connections`] plans those of
+//! connections by the functions that serve clients, and compares them with the listeners that it was sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod connections;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_answer::{
-    ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, grpc_declared, leading_parts,
-    leading_resources, longest_wildcard, resolve,
+    ClientClass, ClusterName, ListenerPlan, applied_routes, grpc_declared, leading_parts, leading_resources,
+    longest_wildcard, resolve,
 };
-use tributary_model::{Catalog, ClientKind, HostPattern, PolicyKey, PortNumber, PortView, ServiceView};
+use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView, ServiceView};
 use tributary_xds::answers::{HostSources, ResourceType};
 
+use connections::{for_host, is_http};
+
+use super::lost_clusters::Lack;
 use super::resources::object_of;
-use super::sent_route::{Action, SentHost, SentRoute, host_for, shares};
-use super::sent_tables::{SentTables, unsent};
+use super::sent_route::{Action, SentHost, SentRoute, host_for};
+use super::sent_tables::SentTables;
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Answer;
 use crate::document::routes::WeightedItem;
 use crate::document::short_name::ServicePart;
 use crate::document::{Filter, ObjectItem, RouteItem, short_name};
-
-/// xDS clusters with their weights.
-type Targets = Vec<(String, u32)>;
 
 /// Routes, or the reason why there are none.
 pub type Routes = Result<Answer<RouteItem>, String>;
@@ -132,7 +134,7 @@ impl Lister<'_> {
         let within: BTreeSet<String> =
             parts.iter().filter(|part| is_http(part)).map(ListenerPlan::name).collect();
         for listener in within {
-            let hosts = self.tables.listener(&listener).map(|targets| targets.hosts).unwrap_or_default();
+            let hosts = self.tables.listener(&listener).map(|sent| sent.hosts.clone()).unwrap_or_default();
             let Some(host) = host_for(&hosts, &self.host) else { continue };
             out.extend(self.of_host(host, (listener.as_str(), &HostSources::default()), Some(port.number)));
             let by = self.tables.filters(ResourceType::Listener, &listener);
@@ -187,14 +189,9 @@ impl Lister<'_> {
         let known = self.tables.resource(ResourceType::Route, table);
         let known = known.or_else(|| self.tables.resource(ResourceType::Listener, table));
         let state = known.map_or("", |(_, of)| of.state.as_str());
-        let lost = unsent(self.found, host.routes.iter().flat_map(SentRoute::receivers));
-        let lost = |route: &SentRoute| {
-            let lost = route.receivers().filter(|name| lost.contains(name));
-            lost.map(|name| format!("no xDS cluster {name}")).collect::<Vec<_>>()
-        };
         let item = |(at, route): (usize, &SentRoute)| RouteItem {
             kind: "requests".to_owned(),
-            settings: route.settings.iter().cloned().chain(lost(route)).collect(),
+            settings: route.settings.iter().cloned().chain(self.lacks(route.receivers())).collect(),
             port: port.map(PortNumber::get),
             order: at + 1,
             table: table.to_owned(),
@@ -204,6 +201,12 @@ impl Lister<'_> {
             ..of_route(route)
         };
         host.routes.iter().enumerate().map(item).collect()
+    }
+    /// Returns a note for each xDS cluster to which nothing can be sent, each once.
+    fn lacks<'n>(&self, receivers: impl Iterator<Item = &'n str>) -> Vec<String> {
+        let each_once: BTreeSet<&str> = receivers.collect();
+        let note = |name: &str| Some(Lack::of(self.found, name)?.note(name));
+        each_once.into_iter().filter_map(note).collect()
     }
     /// Returns the VirtualService of a route, the delegate that declares it, and these filters, each once.
     fn rules<'k>(
@@ -216,34 +219,6 @@ impl Lister<'_> {
             out.extend((!out.contains(&key)).then_some(key));
         }
         out.into_iter().map(|key| object_of(self.catalog, key)).collect()
-    }
-    /// Returns the parts of listeners that lead connections to xDS clusters.
-    fn of_connections(&self, port: &PortView, parts: &[ListenerPlan]) -> Vec<RouteItem> {
-        let all = parts.iter().filter_map(|part| Some((part, targets(part)?)));
-        let item = |(part, to): (&ListenerPlan, Targets)| RouteItem {
-            port: Some(port.number.get()),
-            ..self.of_part(part, to)
-        };
-        let items = all.map(item).zip(1..);
-        items.map(|(item, order)| RouteItem { order, ..item }).collect()
-    }
-    fn of_part(&self, part: &ListenerPlan, to: Targets) -> RouteItem {
-        let table = part.name();
-        let known = self.tables.resource(ResourceType::Listener, &table);
-        let removed_by = match known {
-            Some(_) => None,
-            None => self.found.removed_by(ResourceType::Listener, &table),
-        };
-        RouteItem {
-            kind: "connections".to_owned(),
-            conditions: matched(part),
-            to: shares(&to),
-            clusters: weighted(&to),
-            state: known.map_or("NOT SENT", |(_, of)| of.state.as_str()).to_owned(),
-            rules: part.rule.iter().chain(&removed_by).map(|key| object_of(self.catalog, key)).collect(),
-            table,
-            ..RouteItem::default()
-        }
     }
     /// Returns the filters of a route table, if it is that of the port.
     fn changed(&self, table: &str) -> Vec<String> {
@@ -274,57 +249,6 @@ impl Lister<'_> {
         let removed: String = self.removed.iter().map(|note| format!("; {note}")).collect();
         format!("no route of the client {client} is for {host}{at}{rest}{by}{removed}; {next}")
     }
-}
-
-/// Returns the parts that take connections for a host: of those by server name, the one with the narrowest name that
-/// matches the host; of a wildcard, all whose names may be of its hosts.
-fn for_host(mut parts: Vec<ListenerPlan>, host: &str) -> Vec<ListenerPlan> {
-    let Ok(host) = HostPattern::new(host) else { return parts };
-    let name = |part: &ListenerPlan| part.matches.sni.as_ref().and_then(|sni| HostPattern::new(sni).ok());
-    parts.retain(|part| name(part).is_none_or(|name| overlap(&name, &host)));
-    if host.suffix().is_some() {
-        return parts;
-    }
-    let rank = |part: &ListenerPlan| name(part).map(|name| name.specificity());
-    let place = |part: &ListenerPlan| (part.name(), part.matches.range);
-    let mut best = BTreeMap::new();
-    for part in &parts {
-        let known = best.entry(place(part)).or_insert_with(|| rank(part));
-        *known = rank(part).max(*known);
-    }
-    parts.retain(|part| part.matches.sni.is_none() || best.get(&place(part)) == Some(&rank(part)));
-    parts
-}
-
-/// Whether one host may be of both patterns.
-fn overlap(one: &HostPattern, other: &HostPattern) -> bool {
-    let within = |one: &HostPattern, other: &HostPattern| {
-        other.suffix().map_or(one == other, |suffix| one.as_str().ends_with(suffix))
-    };
-    within(one, other) || within(other, one)
-}
-
-fn is_http(part: &ListenerPlan) -> bool {
-    matches!(part.serves, Serves::Http(..))
-}
-
-/// Returns the xDS clusters of a part for connections, with their weights.
-fn targets(part: &ListenerPlan) -> Option<Targets> {
-    match &part.serves {
-        Serves::Cluster(to, _) => Some(vec![(to.to_string(), 1)]),
-        Serves::Weighted(all, _) => Some(all.iter().map(|(to, weight)| (to.to_string(), *weight)).collect()),
-        Serves::Routes | Serves::Http(..) => None,
-    }
-}
-
-/// Returns the conditions of a part on connections: the address of its listener, unless it is for every address.
-fn matched(part: &ListenerPlan) -> Vec<String> {
-    let address = match part.matches.range {
-        Some((ip, prefix)) => Some(format!("destination {ip}/{prefix}")),
-        None => (!part.bind.ip.is_unspecified()).then(|| format!("destination {}", part.bind.ip)),
-    };
-    let sni = part.matches.sni.as_ref().map(|name| format!("server name {name}"));
-    address.into_iter().chain(sni).collect()
 }
 
 fn weighted(to: &[(String, u32)]) -> Vec<WeightedItem> {

@@ -48,9 +48,17 @@ impl SentHost {
         let routes = host.routes.iter().map(SentRoute::read).collect();
         Self { name: host.name.clone(), domains: host.domains.clone(), routes }
     }
+    /// Reads the virtual hosts of a route table.
+    pub(super) fn all(table: &pb::RouteConfiguration) -> Vec<Self> {
+        table.virtual_hosts.iter().map(Self::read).collect()
+    }
     /// Whether it takes the requests that no other one takes.
     pub(super) fn is_rest(&self) -> bool {
         is_rest(&self.domains)
+    }
+    /// Whether requests of a route go to the destination that each of them names.
+    pub(super) fn is_open(&self) -> bool {
+        self.routes.iter().any(|route| route.action == Action::Requested)
     }
     /// Returns the VirtualServices that its routes are from, delegates included, each once, in order.
     pub(super) fn rules(&self) -> Vec<&PolicyKey> {

@@ -9,30 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
-use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
 use envoy_types::pb::envoy::config::route::v3::{RouteConfiguration, VirtualHost};
-use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as http;
-use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp;
-use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
-use tributary_answer::ClusterName;
 use tributary_model::{Catalog, Hostname, PolicyKey};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{SentResource, SentView};
 
+use super::sent_listener::SentListener;
 use super::sent_route::{SentHost, is_rest, rank};
 use super::sessions::{Found, MAX_DECODED};
-
-/// Names of the types of network filters.
-const HTTP_MANAGER: &str =
-    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
-const TCP_PROXY: &str = "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy";
 
 /// Route tables and listeners of one client.
 pub(super) struct SentTables {
     sent: Vec<(SentView, Vec<SentResource>)>,
     tables: BTreeMap<String, Option<EncodedHosts>>,
+    listeners: BTreeMap<String, Option<SentListener>>,
     left: usize,
     is_cut: bool,
 }
@@ -74,21 +65,12 @@ fn decoded(host: &Bytes) -> Option<SentHost> {
     Some(SentHost::read(&VirtualHost::decode(host.clone()).ok()?))
 }
 
-/// Where the connections of a listener go.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ListenerTargets {
-    /// xDS clusters that it names, each once.
-    pub(super) clusters: BTreeSet<String>,
-    /// Virtual hosts of the tables within it.
-    pub(super) hosts: Vec<SentHost>,
-}
-
 impl SentTables {
     /// Reads the names of the tables and listeners that a client was sent.
     pub(super) fn new(catalog: &Arc<Catalog>, found: &Found) -> Self {
         let kinds = [ResourceType::Route, ResourceType::Listener];
         let sent = kinds.into_iter().flat_map(|kind| found.sent_resources(catalog, Some(kind))).collect();
-        Self { sent, tables: BTreeMap::new(), left: MAX_DECODED, is_cut: false }
+        Self { sent, tables: BTreeMap::new(), listeners: BTreeMap::new(), left: MAX_DECODED, is_cut: false }
     }
     /// Whether a table or listener was left out, because all together are too large for one answer.
     pub(super) const fn is_cut(&self) -> bool {
@@ -145,17 +127,21 @@ impl SentTables {
         self.table(table).map(|table| table.leading(to, most, is)).unwrap_or_default()
     }
     /// Returns where the connections of a listener go; `None` as for tables.
-    pub(super) fn listener(&mut self, name: &str) -> Option<ListenerTargets> {
-        self.targets_if(name, |_| true)
+    pub(super) fn listener(&mut self, name: &str) -> Option<&SentListener> {
+        if !self.listeners.contains_key(name) {
+            let read = self.listener_if(name, |_| true);
+            self.listeners.insert(name.to_owned(), read);
+        }
+        self.listeners.get(name)?.as_ref()
     }
     /// Returns where the connections of a listener go that names an xDS cluster of a host.
-    pub(super) fn listener_naming(&mut self, name: &str, to: &Hostname) -> Option<ListenerTargets> {
+    pub(super) fn listener_naming(&mut self, name: &str, to: &Hostname) -> Option<SentListener> {
         let named = naming(to);
-        self.targets_if(name, |body| contains(body, &named))
+        self.listener_if(name, |body| contains(body, &named))
     }
-    fn targets_if(&mut self, name: &str, is_wanted: impl FnOnce(&[u8]) -> bool) -> Option<ListenerTargets> {
+    fn listener_if(&mut self, name: &str, is_wanted: impl FnOnce(&[u8]) -> bool) -> Option<SentListener> {
         let body = self.body(ResourceType::Listener, name).filter(|body| is_wanted(body))?;
-        Listener::decode(body).ok().map(|listener| targets(&listener))
+        SentListener::read(body)
     }
     fn table(&mut self, name: &str) -> Option<&EncodedHosts> {
         if !self.tables.contains_key(name) {
@@ -189,61 +175,9 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(bytes, part).is_some()
 }
 
-/// Returns the xDS clusters of services, each once, that a client was not sent although it receives all that it may use.
-pub(super) fn unsent<'n>(found: &Found, names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
-    let Some(view) = found.sent(ResourceType::Cluster).filter(SentView::is_wildcard) else {
-        return BTreeSet::new();
-    };
-    let of_service = names.filter(|name| name.parse::<ClusterName>().is_ok());
-    of_service.filter(|name| found.delivery(view.kind(), name).version.is_none()).collect()
-}
-
 /// Returns the virtual hosts of an encoded route table; none if it does not decode.
 pub(super) fn hosts_of(body: Bytes) -> Vec<SentHost> {
-    RouteConfiguration::decode(body).map(|table| hosts(&table)).unwrap_or_default()
-}
-
-fn hosts(table: &RouteConfiguration) -> Vec<SentHost> {
-    table.virtual_hosts.iter().map(SentHost::read).collect()
-}
-
-/// Reads where the connections of a listener go.
-pub(super) fn targets(listener: &Listener) -> ListenerTargets {
-    let mut out = ListenerTargets::default();
-    let chains = listener.filter_chains.iter().chain(&listener.default_filter_chain);
-    chains.flat_map(configurations).for_each(|any| add(&mut out, any));
-    let hosts = out.hosts.iter().flat_map(|host| &host.routes).flat_map(|route| route.action.clusters());
-    out.clusters.extend(hosts.map(str::to_owned).collect::<Vec<_>>());
-    out
-}
-
-fn configurations(chain: &FilterChain) -> impl Iterator<Item = &Any> {
-    chain.filters.iter().filter_map(|filter| match &filter.config_type {
-        Some(ConfigType::TypedConfig(any)) => Some(any),
-        Some(ConfigType::ConfigDiscovery(_)) | None => None,
-    })
-}
-
-fn add(out: &mut ListenerTargets, any: &Any) {
-    use http::http_connection_manager::RouteSpecifier;
-    use tcp::tcp_proxy::ClusterSpecifier;
-    if any.type_url == HTTP_MANAGER
-        && let Ok(manager) = http::HttpConnectionManager::decode(&*any.value)
-        && let Some(RouteSpecifier::RouteConfig(table)) = &manager.route_specifier
-    {
-        out.hosts.extend(hosts(table));
-    }
-    if any.type_url == TCP_PROXY
-        && let Ok(proxy) = tcp::TcpProxy::decode(&*any.value)
-    {
-        match proxy.cluster_specifier {
-            Some(ClusterSpecifier::Cluster(name)) => out.clusters.extend([name]),
-            Some(ClusterSpecifier::WeightedClusters(all)) => {
-                out.clusters.extend(all.clusters.into_iter().map(|of| of.name));
-            }
-            None => {}
-        }
-    }
+    RouteConfiguration::decode(body).map(|table| SentHost::all(&table)).unwrap_or_default()
 }
 
 #[cfg(test)]

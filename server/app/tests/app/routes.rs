@@ -1,6 +1,7 @@
 //! VirtualServices in the command line: the routes of a client to a host, and which of them decides.
 
 use crate::world::{LONG, World, file_registry, mk_folder, put};
+use envoy_types::pb::envoy::config::core::v3::Node;
 use grpc::mk_versions;
 use serde_json::Value;
 use tributary_app::exit::Exit;
@@ -12,6 +13,7 @@ mod elsewhere;
 mod grpc;
 mod left_out;
 mod listeners;
+mod lost;
 mod rejected;
 
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";
@@ -56,8 +58,10 @@ async fn mk_world(routes: &str) -> (tempfile::TempDir, World) {
 }
 
 async fn connect(world: &World, id: &str, agent: &str, wanted: &[(&str, &[&str])]) -> AdsClient {
-    let mut of = node(id);
-    of.user_agent_name = agent.to_owned();
+    connect_as(world, Node { user_agent_name: agent.to_owned(), ..node(id) }, wanted).await
+}
+
+async fn connect_as(world: &World, of: Node, wanted: &[(&str, &[&str])]) -> AdsClient {
     let mut stream = AdsClient::connect(world.server.addresses().xds, Variant::Delta, of).await.unwrap();
     for (kind, names) in wanted {
         stream.subscribe(kind, names).unwrap();

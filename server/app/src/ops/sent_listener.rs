@@ -123,6 +123,7 @@ fn proxied(any: &Any) -> Targets {
 mod tests {
     use envoy_types::pb::envoy::config::core::v3::CidrRange;
     use envoy_types::pb::envoy::config::listener::v3::Filter;
+    use envoy_types::pb::google::protobuf::UInt32Value;
 
     use super::*;
 
@@ -138,7 +139,7 @@ mod tests {
         }
     }
     fn mk_range(ip: &str, prefix: u32) -> FilterChainMatch {
-        let range = CidrRange { address_prefix: ip.into(), prefix_len: Some(prefix.into()) };
+        let range = CidrRange { address_prefix: ip.into(), prefix_len: Some(UInt32Value { value: prefix }) };
         FilterChainMatch { prefix_ranges: vec![range], ..FilterChainMatch::default() }
     }
 

@@ -115,7 +115,7 @@ impl<'c> Target<'c> {
         let is_ruled = |port: &PortView| {
             port.cluster.inputs.policy.as_ref().is_some_and(|policy| policy.namespaces().next().is_some())
         };
-        self.named.iter().chain(&self.ends).all(|view| is_public(view)) && !self.ports(to).any(is_ruled)
+        self.named.iter().chain(&self.ends).all(is_public) && !self.ports(to).any(is_ruled)
     }
     /// Returns what clients of a namespace lack.
     fn lack(&self, to: &RouteDestination, client: Option<&Namespace>) -> Option<Lack<'c>> {

@@ -1,6 +1,7 @@
 //! Conditions of destinations: a host or port that no service has, a service that no client sees, a subset that no DestinationRule declares, and
 //! endpoints that do not exist though requests are sent there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
@@ -13,6 +14,7 @@ use super::order::List;
 use super::partly::{Partly, Target};
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
+use crate::policy_conditions::clients::Concerned;
 use crate::policy_conditions::services::{any_has_labels, selects};
 
 /// Destination with the place of its route.
@@ -25,6 +27,17 @@ pub(super) struct Placed<'c> {
     pub(super) route: (List, usize),
 }
 
+/// Conditions of destinations that lead nowhere, in the order of their messages, which name the destinations.
+const LOST: [(Code, &str); 4] = [
+    (Code::ROUTE_DESTINATION_UNMATCHED, "these destinations do not exist"),
+    (
+        Code::ROUTE_SUBSET_UNDECLARED,
+        "no DestinationRule declares these subsets, or no version of it is valid",
+    ),
+    (Code::ROUTE_DESTINATION_HIDDEN, "no client of it may see these destinations, by their exportTo"),
+    (Code::ROUTE_WITHOUT_ENDPOINTS, "these destinations have no endpoints"),
+];
+
 impl<'c> RouteConditions<'c> {
     /// Returns the conditions of destinations that lead nowhere.
     pub(super) fn lost_destinations(
@@ -33,75 +46,86 @@ impl<'c> RouteConditions<'c> {
         own: &'c VirtualService,
         listening: Option<&Listening<'_>>,
     ) -> Vec<Found<'c>> {
-        let (mut missing, mut hidden) = (Vec::new(), Vec::new());
-        let (mut undeclared, mut empty) = (Vec::new(), Vec::new());
-        let mut partly = Partly::default();
         let clients = self.clients(key, own);
+        let mut lost: BTreeMap<Code, Vec<String>> = BTreeMap::new();
+        let mut partly = Partly::default();
+        let listening = listening.map(|all| (key, all));
         for placed in placed(own) {
-            let to = placed.to;
-            let host = to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
-            let (of_host, views) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
-            let ports: Vec<_> = views.iter().flat_map(|view| ports_of(view, to)).collect();
-            if views.is_empty() && self.services.are_elsewhere(&host.clone().into()) {
-                undeclared.extend(
-                    to.subset
-                        .as_ref()
-                        .filter(|subset| !self.is_declared(&host, subset))
-                        .map(|subset| format!("{} ({} of {host})", placed.place, subset.as_str())),
-                );
-            } else if views.is_empty() {
-                missing.push(format!("{} ({})", placed.place, self.services.no_such_host(host.as_str())));
-            } else if clients.see_none(&of_host) || clients.see_none(&views) {
-                hidden.push(format!("{} ({host})", placed.place));
-            } else if let (Some(port), true) = (to.port, ports.is_empty()) {
-                missing.push(format!("{} ({host} has no port {port})", placed.place));
-            } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &views, (key, all)))
-            {
-                missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
-            } else if let Some(subset) =
-                to.subset.as_ref().filter(|_| clients.all_lack(&views, |client| declare(&ports, to, client)))
-            {
-                let of = self.whose(&views, &host);
-                undeclared.push(format!("{} ({} of {of})", placed.place, subset.as_str()));
-            } else if !placed.is_mirror && views.iter().all(|view| self.is_empty(view, to)) {
-                empty.push(format!("{} ({host})", placed.place));
-            } else if let Some(subset) = to
-                .subset
-                .as_ref()
-                .filter(|subset| !placed.is_mirror && self.is_empty_subset(&views, to, subset))
-            {
-                empty.push(format!("{} ({} of {host})", placed.place, subset.as_str()));
+            let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
+            let (named, ends) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
+            let target = Target { host, named, ends };
+            if let Some((code, what)) = self.lost(&placed, &target, &clients, listening) {
+                lost.entry(code).or_default().push(format!("{} ({what})", placed.place));
             } else if let Some(listening) = listening {
-                let target = Target { host: self.whose(&views, &host), named: of_host, ends: views };
-                self.add_lacks(&mut partly, (&placed, &target), &clients, (key, listening));
+                self.add_lacks(&mut partly, (&placed, &target), &clients, listening);
             }
         }
-        let all = [
-            (Code::ROUTE_DESTINATION_UNMATCHED, "these destinations do not exist", missing),
-            (
-                Code::ROUTE_SUBSET_UNDECLARED,
-                "no DestinationRule declares these subsets, or no version of it is valid",
-                undeclared,
-            ),
-            (
-                Code::ROUTE_DESTINATION_HIDDEN,
-                "no client of it may see these destinations, by their exportTo",
-                hidden,
-            ),
-            (Code::ROUTE_WITHOUT_ENDPOINTS, "these destinations have no endpoints", empty),
-        ];
-        let lost = all.into_iter().filter(|(_, _, parts)| !parts.is_empty());
-        let found = |(code, what, parts): (_, &str, Vec<String>)| {
-            Found(code, Vec::new(), format!("{what}: {}", named(parts.iter().map(String::as_str))))
+        let found = |(code, what): (Code, &str)| {
+            let parts = lost.get(&code)?;
+            Some(Found(code, Vec::new(), format!("{what}: {}", named(parts.iter().map(String::as_str)))))
         };
-        lost.map(found).chain(partly.found()).collect()
+        LOST.into_iter().filter_map(found).chain(partly.found()).collect()
     }
-    /// Names the host of which DestinationRules declare the subsets of a destination: for an alias that at its end.
-    fn whose(&self, ends: &[&'c Arc<ServiceView>], host: &Hostname) -> String {
-        match ends.first().map(|end| &end.key.host).filter(|end| *end != host) {
-            Some(end) => format!("{end}, of which {host} is an alias"),
-            None => host.to_string(),
+    /// Returns the condition of a destination that leads nowhere, with the text that names what it lacks.
+    fn lost(
+        &self,
+        placed: &Placed<'_>,
+        target: &Target<'c>,
+        clients: &Concerned,
+        listening: Option<(&PolicyKey, &Listening<'_>)>,
+    ) -> Option<(Code, String)> {
+        let Target { host, named, ends } = target;
+        if ends.is_empty() {
+            return self.lost_without_service(placed.to, host);
         }
+        if clients.see_none(named) || clients.see_none(ends) {
+            return Some((Code::ROUTE_DESTINATION_HIDDEN, host.to_string()));
+        }
+        let port = match placed.to.port.filter(|_| target.ports(placed.to).next().is_none()) {
+            Some(port) => Some(format!("{host} has no port {port}")),
+            None => listening
+                .and_then(|all| self.off_ports(placed, ends, all))
+                .map(|ports| format!("{host} has no port {ports}, as the hosts have")),
+        };
+        port.map(|what| (Code::ROUTE_DESTINATION_UNMATCHED, what))
+            .or_else(|| self.lost_subset(placed.to, target, clients))
+            .or_else(|| self.lost_endpoints(placed, target))
+    }
+    /// Returns what a destination lacks of which no service is known. Services that may be declared elsewhere lack nothing but
+    /// subsets.
+    fn lost_without_service(&self, to: &RouteDestination, host: &Hostname) -> Option<(Code, String)> {
+        if !self.services.are_elsewhere(&host.clone().into()) {
+            return Some((Code::ROUTE_DESTINATION_UNMATCHED, self.services.no_such_host(host.as_str())));
+        }
+        let subset = to.subset.as_ref().filter(|subset| !self.is_declared(host, subset))?;
+        Some((Code::ROUTE_SUBSET_UNDECLARED, format!("{} of {host}", subset.as_str())))
+    }
+    /// Returns the subset of a destination that no rule declares for a client.
+    fn lost_subset(
+        &self,
+        to: &RouteDestination,
+        target: &Target<'c>,
+        clients: &Concerned,
+    ) -> Option<(Code, String)> {
+        let subset = to.subset.as_ref()?;
+        let ports: Vec<_> = target.ports(to).collect();
+        let is_lost = clients.all_lack(&target.ends, |client| declare(&ports, to, client));
+        let what = || format!("{} of {}", subset.as_str(), target.shown());
+        is_lost.then(|| (Code::ROUTE_SUBSET_UNDECLARED, what()))
+    }
+    /// Returns the service or subset of a destination that has no endpoints. Copies may be lost.
+    fn lost_endpoints(&self, placed: &Placed<'_>, target: &Target<'c>) -> Option<(Code, String)> {
+        let Target { host, ends, .. } = target;
+        let what = if placed.is_mirror {
+            None
+        } else if ends.iter().all(|view| self.is_empty(view, placed.to)) {
+            Some(host.to_string())
+        } else {
+            let subset = placed.to.subset.as_ref();
+            let empty = subset.filter(|subset| self.is_empty_subset(ends, placed.to, subset));
+            empty.map(|subset| format!("{} of {host}", subset.as_str()))
+        };
+        what.map(|what| (Code::ROUTE_WITHOUT_ENDPOINTS, what))
     }
     /// Returns the condition of destinations without a port whose services lack some of the ports of the hosts.
     pub(super) fn partly_off(

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Code, Namespace, PolicyKey, PortView, RouteDestination, ServiceView};
+use tributary_model::{Code, Hostname, Namespace, PolicyKey, PortView, RouteDestination, ServiceView};
 
 use super::destinations::{Placed, declare, ports_of};
 use super::listening::Listening;
@@ -19,8 +19,8 @@ use crate::scope::Scope;
 
 /// Services to which a destination leads.
 pub(super) struct Target<'c> {
-    /// Text that names its host.
-    pub(super) host: String,
+    /// Its host.
+    pub(super) host: Hostname,
     /// Services of its host.
     pub(super) named: Vec<&'c Arc<ServiceView>>,
     /// Services at the end of their aliases.
@@ -73,7 +73,7 @@ impl<'c> RouteConditions<'c> {
         clients: &Concerned,
         listening: (&PolicyKey, &Listening<'_>),
     ) {
-        if target.is_alike(placed.to) {
+        if target.ends.is_empty() || target.is_alike(placed.to) {
             return;
         }
         let compared = self.compared(placed.to, target, clients);
@@ -86,7 +86,7 @@ impl<'c> RouteConditions<'c> {
             }
         }
         for (lack, clients) in lacks {
-            out.add(placed, &target.host, lack, &clients);
+            out.add(placed, &target.shown(), lack, &clients);
         }
     }
     /// Returns the namespaces whose clients are compared; `None` stands for most others.
@@ -106,7 +106,15 @@ impl<'c> RouteConditions<'c> {
 }
 
 impl<'c> Target<'c> {
-    fn ports(&self, to: &RouteDestination) -> impl Iterator<Item = &'c PortView> {
+    /// Names the host of which DestinationRules declare the subsets of the destination: for an alias that at its end.
+    pub(super) fn shown(&self) -> String {
+        let host = &self.host;
+        match self.ends.first().map(|end| &end.key.host).filter(|end| *end != host) {
+            Some(end) => format!("{end}, of which {host} is an alias"),
+            None => host.to_string(),
+        }
+    }
+    pub(super) fn ports(&self, to: &RouteDestination) -> impl Iterator<Item = &'c PortView> {
         self.ends.iter().flat_map(move |&view| ports_of(view, to))
     }
     /// Whether clients of all namespaces have the same of it.

@@ -40,6 +40,8 @@ def run(binary):
 
 def main():
     binaries = built()
+    if not binaries:
+        sys.exit("cargo named no test binary")
     binaries.sort(key=lambda binary: LONG.index(binary[0]) if binary[0] in LONG else len(LONG))
     failed = []
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:

@@ -47,6 +47,14 @@ async fn until_error(world: &World, client: &str, kind: &str) {
     world.until(&format!("get resources {client} --type {kind}"), "ERROR").await;
 }
 
+/// Connects a sidecar that accepted its xDS clusters and endpoints.
+async fn connect_subscribed(world: &World) -> AdsClient {
+    let mut stream = connect(world, SIDECAR, None).await;
+    answer(&mut stream, CDS, &["*"], None).await;
+    answer(&mut stream, EDS, &[PAY], None).await;
+    stream
+}
+
 /// Checks that neither command reports that the client reaches the host, and that both name the rejected resource.
 async fn check_cut(world: &World, client: &str, rejected: &str) {
     for command in ["explain 10.0.0.1", "why-not pay.shop.example"] {
@@ -64,9 +72,7 @@ async fn check_cut(world: &World, client: &str, rejected: &str) {
 #[tokio::test]
 async fn sidecar_that_rejected_all_listeners_is_not_served() {
     let (_dir, world) = mk_world().await;
-    let mut stream = connect(&world, SIDECAR, None).await;
-    answer(&mut stream, CDS, &["*"], None).await;
-    answer(&mut stream, EDS, &[PAY], None).await;
+    let mut stream = connect_subscribed(&world).await;
     answer(&mut stream, LDS, &["*"], Some(TEXT)).await;
     until_error(&world, SIDECAR, "lds").await;
     check_cut(&world, SIDECAR, &format!("the client rejected LDS 0.0.0.0_80: {TEXT}")).await;
@@ -94,9 +100,7 @@ async fn rejected_files_of_a_rule_are_named() {
                 privateKey: /none/key.pem, caCertificates: /etc/ca.pem}}}\n";
     put(dir.path(), "rule.yaml", rule);
     world.until("get policies", "mutual").await;
-    let mut stream = connect(&world, SIDECAR, None).await;
-    answer(&mut stream, CDS, &["*"], None).await;
-    answer(&mut stream, EDS, &[PAY], None).await;
+    let mut stream = connect_subscribed(&world).await;
     answer(&mut stream, LDS, &["*"], None).await;
     answer(&mut stream, RDS, &["80"], None).await;
     let (own, roots) = ("file-cert:/none/a.pem~/none/key.pem", "file-root:/etc/ca.pem");
@@ -218,9 +222,7 @@ async fn table_that_may_not_be_the_rejected_one_is_a_warning() {
 #[tokio::test]
 async fn removed_clusters_of_a_client_that_rejects_its_routes_are_listed() {
     let (dir, world) = mk_world().await;
-    let mut stream = connect(&world, SIDECAR, None).await;
-    answer(&mut stream, CDS, &["*"], None).await;
-    answer(&mut stream, EDS, &[PAY], None).await;
+    let mut stream = connect_subscribed(&world).await;
     answer(&mut stream, LDS, &["*"], None).await;
     answer(&mut stream, RDS, &["80"], None).await;
     put(dir.path(), "other.yaml", &mk_entry("other", "other.shop.example", "10.0.0.2"));

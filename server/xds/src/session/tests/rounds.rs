@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) fn mk_busy(variant: Variant) -> TestStream {
+fn mk_busy(variant: Variant) -> TestStream {
     let world = &[
         (C, "a", "1"),
         (C, "b", "1"),
@@ -27,6 +27,16 @@ pub(super) fn mk_busy(variant: Variant) -> TestStream {
     }
     let responses = stream.responses();
     assert_eq!(responses[..4], ["cds a=1 b=1", "eds a=1 b=1", "lds l=1 m=1", "rds r=1 s=1"]);
+    stream
+}
+
+/// Returns the stream of a delta client that rejects a change of its routes.
+pub(super) fn mk_rejecting() -> TestStream {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.set(R, "r", "bad");
+    let bad = stream.all();
+    let error = Some(ErrorDetail { code: 13, message: "no".into() });
+    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(R) });
     stream
 }
 
@@ -61,11 +71,7 @@ fn endpoints_that_are_requested_again_stay_until_their_cluster_is_removed() {
 
 #[test]
 fn client_that_rejects_its_routes_keeps_what_the_accepted_ones_lead_to() {
-    let mut stream = mk_busy(Variant::Delta);
-    stream.set(R, "r", "bad");
-    let bad = stream.all();
-    let error = Some(ErrorDetail { code: 13, message: "no".into() });
-    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(R) });
+    let mut stream = mk_rejecting();
     stream.change(churn);
     let first = stream.all();
     stream.sub(E, &["c"], &[], "");
@@ -120,11 +126,7 @@ fn routes_wait_for_new_clusters_of_a_client_that_rejects_another() {
 
 #[test]
 fn cluster_that_returns_while_its_removal_is_withheld_stays() {
-    let mut stream = mk_busy(Variant::Delta);
-    stream.set(R, "r", "bad");
-    let bad = stream.all();
-    let error = Some(ErrorDetail { code: 13, message: "no".into() });
-    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(R) });
+    let mut stream = mk_rejecting();
     stream.drop(&[(C, "b"), (E, "b")]);
     assert_eq!(stream.responses(), [""; 0]);
     stream.change(|world| world.extend(mk_world(&[(C, "b", "2"), (E, "b", "2"), (R, "r", "2")])));

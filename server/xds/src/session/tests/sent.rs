@@ -1,6 +1,6 @@
 //! What a client was sent, resource by resource.
 
-use super::rounds::mk_busy;
+use super::rounds::mk_rejecting;
 use super::*;
 
 /// `name=body STATE` of each resource; a body that is no longer held is `?`.
@@ -258,11 +258,7 @@ fn route_that_disappears_takes_its_rejection_along() {
 
 #[test]
 fn removed_cluster_of_a_client_that_rejects_its_routes_is_kept() {
-    let mut stream = mk_busy(Variant::Delta);
-    stream.set(R, "r", "bad");
-    let bad = stream.all();
-    let error = Some(ErrorDetail { code: 13, message: "no".into() });
-    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(R) });
+    let mut stream = mk_rejecting();
     stream.drop(&[(C, "b"), (E, "b")]);
     stream.all();
     let state =

@@ -146,8 +146,20 @@ pub struct Client {
     pub labels: Labels,
     /// Attributes that answers may depend on.
     pub class: ClientClass,
-    /// Whether it takes its listeners from this server, for explanations.
-    pub listens: bool,
+    /// What it takes from this server to lead its traffic, for explanations.
+    pub takes: Takes,
+}
+
+/// What a client takes from a server to lead its traffic. The rest is its own: a sidecar may have listeners of its own that name route
+/// tables of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Takes {
+    /// xDS clusters and their endpoints only.
+    Clusters,
+    /// Route tables as well.
+    Routes,
+    /// Listeners as well.
+    Listeners,
 }
 
 impl Client {
@@ -155,7 +167,7 @@ impl Client {
     #[must_use]
     pub fn new(id: &str, kind: ClientKind) -> Self {
         let class = ClientClass::new(kind);
-        Self { id: id.into(), ips: Arc::from([]), labels: Labels::default(), class, listens: true }
+        Self { id: id.into(), ips: Arc::from([]), labels: Labels::default(), class, takes: Takes::Listeners }
     }
 }
 

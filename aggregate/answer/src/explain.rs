@@ -138,7 +138,7 @@ fn explain_port(
     let facts = open_to_all(&port.endpoints.inputs, client);
     if let Some(client) = client.filter(|_| reached) {
         within.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
-        within.steps.extend(routes::steps(catalog, (view, port), &client.class));
+        within.steps.extend(routes::steps(catalog, (view, port), client));
         within.steps.extend(destinations::steps(catalog, port, client));
     }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();

@@ -45,7 +45,7 @@ pub use authorization::{AppliedAuthorization, AuthorizationChain, authorization_
 pub use claims::{
     HostClaim, RouteClaim, host_claims, route_claims, wildcard_claim, wildcards_beside, without_service,
 };
-pub use client::{Client, ClientClass, project};
+pub use client::{Client, ClientClass, Takes, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, cluster};
 pub use compose::{Conflict, Listener, claim_order, compose_listeners, compose_routes, precedence};
 pub use conditions::{conditions, contested, contested_by_service};

@@ -12,7 +12,7 @@ use tributary_model::{
 };
 
 use super::subsets::{is_led_away, routed_subsets};
-use crate::client::{Client, ClientClass};
+use crate::client::{Client, ClientClass, Takes};
 use crate::cluster::{Discovery, cluster, udp_not_served};
 use crate::endpoints::Destination;
 use crate::key::key;
@@ -169,7 +169,10 @@ pub(super) fn reach(
     let one = |way: &str| vec![(way.to_owned(), By::Itself)];
     let own = || one("listeners and routes are the client's own; it receives");
     let ways = match class.kind {
-        ClientKind::Sidecar if !client.listens => own(),
+        ClientKind::Sidecar if client.takes == Takes::Clusters => own(),
+        ClientKind::Sidecar if client.takes == Takes::Routes && !takes_requests(port, class) => {
+            one("listeners are the client's own; it receives")
+        }
         ClientKind::Sidecar if subset.is_some() => {
             one("a route that names the subset, and nothing else, leads to")
         }
@@ -177,6 +180,10 @@ pub(super) fn reach(
             one("a route of a VirtualService, and nothing else, leads to")
         }
         ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),
+        ClientKind::Sidecar if client.takes == Takes::Routes => {
+            let table = route_table_name(port.number);
+            vec![(format!("route table {table} leads requests for {named} to"), By::Requests)]
+        }
         ClientKind::Sidecar => listeners(port, class, named),
         ClientKind::Grpc if is_led_away(port, class) => {
             return vec![step(port, Verdict::Warn, Code::ROUTED_ELSEWHERE, LED_AWAY)];
@@ -252,6 +259,11 @@ fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<(Strin
         (format!("listener {name} leads requests for {named_by} by route table {table} to"), By::Requests)
     });
     named(&own).map(|way| (way, By::Connections)).into_iter().chain(of_routes).collect()
+}
+
+/// Whether the requests to a port take a route table.
+fn takes_requests(port: &PortView, class: &ClientClass) -> bool {
+    leading_parts(port, class).iter().any(|part| part.serves == Serves::Routes)
 }
 
 /// Describes which connections a part of a listener handles.

@@ -10,7 +10,7 @@ use tributary_model::{
     Verdict, VirtualService, Visibility,
 };
 
-use crate::client::ClientClass;
+use crate::client::{Client, ClientClass, Takes};
 use crate::grpc_route::GrpcGap;
 use crate::key::key;
 use crate::route::{DeclaredAt, grpc_delegates, grpc_gaps, owner_of_routes};
@@ -19,6 +19,9 @@ use crate::virtual_service::{owners_of_connections, preferred_to};
 
 /// Most VirtualServices without routes that are named for a port.
 const MAX_NAMED: usize = 8;
+
+/// Description of the routes of connections that a client with listeners of its own does not have.
+const OWN_LISTENERS: &str = "it routes connections, and the client has listeners of its own";
 
 /// VirtualServices whose routes a client has on a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,19 +64,29 @@ pub fn grpc_declared(port: &PortView, class: &ClientClass) -> Vec<(Arc<str>, Opt
     all.map(|(name, delegate)| (name, delegate.as_deref().map(PolicyKey::from))).collect()
 }
 
-/// Returns which VirtualServices route a client's requests and connections to a port, and what gRPC does not use of them.
+/// Returns which VirtualServices route a client's requests and connections to a port, and what gRPC does not use of them. A warning
+/// is about those that do not, because the client has listeners or routes of its own.
 pub(super) fn steps(
     catalog: &Catalog,
     (view, port): (&ServiceView, &PortView),
-    class: &ClientClass,
+    client: &Client,
 ) -> Vec<TraceStep> {
+    let class = &client.class;
+    let is_taken = |what| class.kind != ClientKind::Sidecar || client.takes >= what;
     let applied = applied_routes(port, class);
     let mut out = Vec::new();
     let mut add = |key: &PolicyKey, verdict, code, what: &str| {
         let detail = format!("port {}: {what}", port.number);
         out.extend(catalog.policies.get(key).map(|view| step(view, verdict, code, detail)));
     };
-    if let Some(key) = applied.requests {
+    if let Some(key) = applied.requests.filter(|_| !is_taken(Takes::Routes)) {
+        add(
+            key,
+            Verdict::Warn,
+            Code::ROUTES_EMPTY,
+            "it routes requests, and the client has routes of its own",
+        );
+    } else if let Some(key) = applied.requests {
         add(key, Verdict::Pass, Code::ROUTES_APPLY, &described(catalog, key));
         if let Some(unread) = unread_by_grpc(catalog, key, port, class) {
             add(key, Verdict::Warn, Code::ROUTES_NOT_FOR_GRPC, &format!("gRPC does not use {unread}"));
@@ -97,7 +110,10 @@ pub(super) fn steps(
         }
     }
     for key in applied.connections {
-        add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes connections");
+        match is_taken(Takes::Listeners) {
+            true => add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes connections"),
+            false => add(key, Verdict::Warn, Code::ROUTES_EMPTY, OWN_LISTENERS),
+        }
     }
     out
 }

@@ -9,7 +9,7 @@ use tributary_model::{ClientKind, Code, PortView, Stage, Subset, TraceStep, Verd
 
 use super::assigned;
 use super::reach::connected_subsets;
-use crate::client::{Client, ClientClass};
+use crate::client::{Client, ClientClass, Takes};
 use crate::key::key;
 use crate::route::own_targets;
 use crate::steps::{named, service_step};
@@ -48,8 +48,8 @@ pub fn is_in_subset(port: &PortView, client: &Client, subset: &Subset, endpoint:
 pub fn subsets_with(port: &PortView, client: &Client, endpoint: &str) -> BTreeSet<Subset> {
     let subsets = routed_subsets(port, &client.class).into_iter().flatten();
     let connected = match client.class.kind {
-        ClientKind::Sidecar => connected_subsets(port, &client.class),
-        ClientKind::Grpc | ClientKind::Envoy => BTreeSet::new(),
+        ClientKind::Sidecar if client.takes == Takes::Listeners => connected_subsets(port, &client.class),
+        ClientKind::Sidecar | ClientKind::Grpc | ClientKind::Envoy => BTreeSet::new(),
     };
     subsets.chain(connected).filter(|subset| is_in_subset(port, client, subset, endpoint)).collect()
 }

@@ -175,11 +175,7 @@ fn ports(
             continue;
         }
         trace.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
-        trace.steps.extend(routes::steps(
-            catalog,
-            (view, routing(named, port, &client.class)),
-            &client.class,
-        ));
+        trace.steps.extend(routes::steps(catalog, (view, routing(named, port, &client.class)), client));
         let lost = destinations::steps(catalog, port, client);
         trace.steps.extend(lost.into_iter().map(TraceStep::dropping));
         trace.steps.extend(security::step(port, subset, &client.class, None));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{
-    Carrier, ClientClass, ClusterName, Explanation, PortSet, Query, WhyNot, carrier, concrete, explain_with,
-    is_in_subset, not_routed, received_subsets, resolve,
+    Carrier, ClientClass, ClusterName, Explanation, PortSet, Query, Takes, WhyNot, carrier, concrete,
+    explain_with, is_in_subset, not_routed, received_subsets, resolve,
 };
 use tributary_core::ProblemView;
 use tributary_model::{
@@ -119,7 +119,7 @@ pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<Trac
         return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", request.endpoint));
     }
     if let Some(found) = &found {
-        let mut tables = listens(found).then(|| Routed::new(&request.catalog, found));
+        let mut tables = is_led(found).then(|| Routed::new(&request.catalog, found));
         all.iter_mut().for_each(|one| deliver(&request.catalog, (found, subset), tables.as_mut(), one));
     }
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
@@ -352,7 +352,7 @@ pub fn why_not(
     if let Some(view) = view.filter(|_| out.served > 0 || out.any_destination) {
         add_delivery(catalog, &found, view, &mut out);
     }
-    if out.service.is_none() && listens(&found) {
+    if out.service.is_none() && is_led(&found) {
         let host = Hostname::new(&out.host).ok();
         let steps = host.into_iter().flat_map(|host| Routed::new(catalog, &found).steps_of_host(&host));
         out.add(steps.map(TraceStep::dropping));
@@ -382,7 +382,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
     all.iter().filter(|of| of.rejections.closed).for_each(|of| out.forget_reach(of.port.number));
     let led: Vec<&PortView> = all.iter().filter(|of| !of.rejections.on_path).map(|of| of.port).collect();
     out.add(all.into_iter().flat_map(PortDelivery::steps));
-    if listens(found) {
+    if is_led(found) {
         let mut tables = Routed::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
         for port in led {
@@ -396,15 +396,15 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
     }
 }
 
-/// Whether a client is a sidecar that was sent listeners and routes.
-fn listens(found: &Found) -> bool {
-    found.client.class.kind == ClientKind::Sidecar && found.client.listens
+/// Whether a client is a sidecar that was sent routes, and listeners unless they are its own.
+fn is_led(found: &Found) -> bool {
+    found.client.class.kind == ClientKind::Sidecar && found.client.takes >= Takes::Routes
 }
 
 /// Returns the step of a port whose endpoints a sidecar receives while none of its routes leads to them.
 fn unrouted(catalog: &Catalog, found: &Found, view: &ServiceView, port: &PortView) -> Option<TraceStep> {
     let class = &found.client.class;
-    if listens(found) { not_routed(catalog, view, port, class.scope()) } else { None }
+    if is_led(found) { not_routed(catalog, view, port, class.scope()) } else { None }
 }
 
 fn answer<T: serde::Serialize>(items: Vec<T>, note: Option<String>) -> Answer<Value> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_answer::{ClusterName, leading_resources};
+use tributary_answer::{ClusterName, Takes, leading_resources};
 use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::{RefusedPatch, ResourceType};
 
@@ -45,11 +45,12 @@ fn resources(
     let own = || ClusterName::new(port.number, &view.key.host);
     let cluster = |subset: &Option<Subset>| ClusterName { subset: subset.clone(), ..own() }.to_string();
     let clusters = subsets.iter().map(|subset| (ResourceType::Cluster, cluster(subset)));
-    let class = Some(&found.client.class).filter(|_| found.client.listens);
-    let leading = class.into_iter().flat_map(|class| leading_resources(port, class));
-    let leading = leading.flat_map(|(listener, table)| {
-        let table = table.map(|table| (ResourceType::Route, table));
-        std::iter::once((ResourceType::Listener, listener)).chain(table)
+    let client = &found.client;
+    let leading = leading_resources(port, &client.class).into_iter().flat_map(|(listener, table)| {
+        let listener = Some(listener).filter(|_| client.takes >= Takes::Listeners);
+        let table = table.filter(|_| client.takes >= Takes::Routes);
+        let listener = listener.map(|name| (ResourceType::Listener, name));
+        listener.into_iter().chain(table.map(|name| (ResourceType::Route, name)))
     });
     clusters.chain(leading).collect()
 }

@@ -11,7 +11,9 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
 };
 use prost::Message as _;
 use tributary_answer::vip::long_forms;
-use tributary_answer::{Carrier, ClusterName, carrier, concrete, connection_tls, leading_resources, resolve};
+use tributary_answer::{
+    Carrier, ClusterName, Takes, carrier, concrete, connection_tls, leading_resources, resolve,
+};
 use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::encode::tls::SecretName;
@@ -84,7 +86,7 @@ impl Rejections {
 fn paths(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Vec<Path> {
     let client = &found.client;
     match client.class.kind {
-        ClientKind::Sidecar if client.listens => {
+        ClientKind::Sidecar if client.takes >= Takes::Routes => {
             let paths = leading_resources(port, &client.class).into_iter();
             let table = |name: String| (ResourceType::Route, name);
             paths

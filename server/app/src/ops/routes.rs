@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_answer::{
-    ClientClass, ClusterName, ListenerPlan, applied_routes, grpc_declared, leading_parts, leading_resources,
-    longest_wildcard, resolve,
+    ClientClass, ClusterName, ListenerPlan, Serves, Takes, applied_routes, grpc_declared, leading_parts,
+    leading_resources, longest_wildcard, resolve,
 };
 use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView, ServiceView};
 use tributary_xds::answers::{HostSources, ResourceType};
@@ -36,7 +36,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &st
     let namespace = found.client.class.namespace.as_ref().map(|namespace| namespace.as_str());
     let ServicePart { host, port, .. } = short_name::part(catalog, host, namespace)?;
     let is_sidecar = found.client.class.kind == ClientKind::Sidecar;
-    if found.client.class.kind == ClientKind::Envoy || (is_sidecar && !found.client.listens) {
+    if found.client.class.kind == ClientKind::Envoy || (is_sidecar && found.client.takes == Takes::Clusters) {
         return Err(format!("the client {client} has listeners and routes of its own; it was sent none"));
     }
     let mut lister = Lister {
@@ -46,7 +46,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &st
         host: host.to_ascii_lowercase(),
         port,
         notes: found.note.iter().cloned().collect(),
-        removed: BTreeSet::new(),
+        unsent: BTreeSet::new(),
     };
     let mut items = lister.items();
     if items.is_empty() {
@@ -54,7 +54,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &st
     }
     let more = items.len().saturating_sub(Filter::MAX);
     items.truncate(Filter::MAX);
-    Ok(Answer { items, more, notes: lister.notes.into_iter().chain(lister.removed).collect() })
+    Ok(Answer { items, more, notes: lister.notes.into_iter().chain(lister.unsent).collect() })
 }
 
 struct Lister<'a> {
@@ -65,8 +65,8 @@ struct Lister<'a> {
     port: Option<PortNumber>,
     /// What is not about one route, each once.
     notes: BTreeSet<String>,
-    /// Listeners of the host that filters removed, each once.
-    removed: BTreeSet<String>,
+    /// Why listeners of the host are not sent, each once.
+    unsent: BTreeSet<String>,
 }
 
 impl Lister<'_> {
@@ -130,6 +130,10 @@ impl Lister<'_> {
         let mut out: Vec<RouteItem> =
             tables.iter().flat_map(|table| self.of_table(table, Some(port.number))).collect();
         let parts = for_host(leading_parts(port, class), &self.host);
+        if self.found.client.takes < Takes::Listeners {
+            self.note_own(port, &parts);
+            return out;
+        }
         self.note_removed(parts.iter().map(ListenerPlan::name).collect());
         let within: BTreeSet<String> =
             parts.iter().filter(|part| is_http(part)).map(ListenerPlan::name).collect();
@@ -143,13 +147,22 @@ impl Lister<'_> {
         out.extend(self.of_connections(port, &parts));
         out
     }
+    /// Notes that the client's own listeners lead its connections to a port.
+    fn note_own(&mut self, port: &PortView, parts: &[ListenerPlan]) {
+        let is_of_connections = parts.iter().any(|part| part.serves != Serves::Routes);
+        let note = format!(
+            "the client has listeners of its own, which lead its connections to port {}",
+            port.number
+        );
+        self.unsent.extend(is_of_connections.then_some(note));
+    }
     /// Notes the listeners that filters remove.
     fn note_removed(&mut self, listeners: BTreeSet<String>) {
         for name in listeners {
             let is_sent = self.tables.resource(ResourceType::Listener, &name).is_some();
             let by = self.found.removed_by(ResourceType::Listener, &name).filter(|_| !is_sent);
             let note = by.map(|by| format!("{by} removes the listener {name} from what the client is sent"));
-            self.removed.extend(note);
+            self.unsent.extend(note);
         }
     }
     fn of_table(&mut self, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
@@ -246,7 +259,7 @@ impl Lister<'_> {
         let by: BTreeSet<String> = self.tables.names().iter().flat_map(|table| self.changed(table)).collect();
         let by = by.into_iter().collect::<Vec<_>>().join(", ");
         let by = if by.is_empty() { by } else { format!("; route tables were changed by {by}") };
-        let removed: String = self.removed.iter().map(|note| format!("; {note}")).collect();
+        let removed: String = self.unsent.iter().map(|note| format!("; {note}")).collect();
         format!("no route of the client {client} is for {host}{at}{rest}{by}{removed}; {next}")
     }
 }

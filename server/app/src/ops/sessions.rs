@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tributary_answer::{Client, ClientClass};
+use tributary_answer::{Client, ClientClass, Takes};
 use tributary_model::{Catalog, PolicyKey, Version};
 use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
@@ -75,9 +75,11 @@ impl Sessions {
     pub fn find(&self, catalog: &Arc<Catalog>, id: &str) -> Result<Found, String> {
         let (connected, note) = self.stream(catalog, id)?;
         let class = connected.class(catalog);
-        let mut of_listeners = [ResourceType::Listener, ResourceType::Route].into_iter();
-        let listens = of_listeners.any(|kind| connected.sent(kind).is_some());
-        let client = Client { class: class.clone(), listens, ..Client::new(&connected.node(), class.kind) };
+        let client = Client {
+            class: class.clone(),
+            takes: taken(&connected),
+            ..Client::new(&connected.node(), class.kind)
+        };
         Ok(Found { connected, client, note })
     }
     /// Returns the stream that a name means, and a note if others share the name.
@@ -101,6 +103,16 @@ impl Sessions {
         short_name::choose(pod, "clients", nodes.iter().map(|node| &**node))?;
         all.sort_by_key(|client| std::cmp::Reverse(client.id));
         Ok(all)
+    }
+}
+
+/// Returns what a client takes from this server to lead its traffic.
+fn taken(connected: &Connected) -> Takes {
+    let is_sent = |kind| connected.sent(kind).is_some();
+    match (is_sent(ResourceType::Listener), is_sent(ResourceType::Route)) {
+        (true, _) => Takes::Listeners,
+        (false, true) => Takes::Routes,
+        (false, false) => Takes::Clusters,
     }
 }
 

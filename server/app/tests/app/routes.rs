@@ -14,6 +14,7 @@ mod grpc;
 mod left_out;
 mod listeners;
 mod lost;
+mod own_listeners;
 mod rejected;
 
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";

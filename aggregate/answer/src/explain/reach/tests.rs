@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tributary_model::*;
 
 use super::*;
+use crate::explain::subsets::subsets_with;
 use crate::explain::{WhyNot, explain, why_not};
 use crate::fixtures::*;
-use crate::{Client, ClientClass};
+use crate::{Client, ClientClass, Takes};
 
 /// Port 80 of `shop/pay.shop` as the core builds it.
 struct Kind {
@@ -139,9 +140,36 @@ fn connections_of_tls_that_are_led_elsewhere_are_those_of_the_host() {
 
 #[test]
 fn sidecar_without_listeners_of_this_server_has_its_own() {
-    let client = Client { listens: false, ..mk_client(ClientKind::Sidecar) };
-    let out = why_not(&mk_catalog_of(&TCP, "pay.shop"), "pay.shop", &client);
-    assert!(out.reached[0].detail.contains("the client's own"), "{:?}", out.reached);
+    let http = Kind { protocol: Protocol::Http, ..TCP };
+    let own = "TRB0534 port 80 (TCP): listeners are the client's own; it receives xDS cluster outbound|80||pay.shop";
+    let table = "TRB0534 port 80 (HTTP): route table 80 leads requests for pay.shop to xDS cluster outbound|80||pay.shop";
+    let rows = [
+        (
+            &http,
+            Takes::Clusters,
+            "TRB0534 port 80 (HTTP): listeners and routes are the client's own; it receives xDS cluster outbound|80||pay.shop",
+        ),
+        (&TCP, Takes::Routes, own),
+        (&http, Takes::Routes, table),
+    ];
+    for (kind, takes, want) in rows {
+        let client = Client { takes, ..mk_client(ClientKind::Sidecar) };
+        assert_eq!(steps(&why_not(&mk_catalog_of(kind, "pay.shop"), "pay.shop", &client)), want);
+    }
+}
+
+#[test]
+fn routes_of_connections_are_not_those_of_a_client_with_its_own_listeners() {
+    let route = TcpRoute { matches: Arc::default(), destinations: [mk_to("pay.shop", Some("v1"))].into() };
+    let catalog = mk_routed(&TCP, "pay.shop", L4Routes { tcp: [route].into(), ..L4Routes::default() });
+    let client = Client { takes: Takes::Routes, ..mk_client(ClientKind::Sidecar) };
+    let found = steps(&why_not(&catalog, "pay.shop", &client));
+    assert!(
+        found.ends_with("listeners are the client's own; it receives xDS cluster outbound|80||pay.shop"),
+        "{found}"
+    );
+    let port = &catalog.services().next().unwrap().ports[0];
+    assert!(subsets_with(port, &client, "10.0.0.1:8080").is_empty());
 }
 
 fn mk_client(kind: ClientKind) -> Client {

@@ -18,6 +18,7 @@ use tributary_registry_api::{
 };
 
 use crate::connection::{ConnectError, ConnectOptions, Connection, Env, Login, Presented, WeakConnection};
+use crate::live::LiveConnections;
 use crate::reconnect;
 
 /// Opens a connection of another origin than the operator's kubeconfig.
@@ -146,6 +147,7 @@ struct Plan {
     connector: Connector,
     seed: u64,
     build: BuildRun,
+    live: LiveConnections,
 }
 
 impl ConnectingFactory {
@@ -153,7 +155,15 @@ impl ConnectingFactory {
     /// `spec` configures. `seed` spreads the pauses between attempts.
     #[must_use]
     pub fn new(spec: RegistrySpec, connector: Connector, seed: u64, build: BuildRun) -> Self {
-        Self(Arc::new(Plan { spec, connector, seed, build }))
+        Self::listed((spec, connector, seed, build), LiveConnections::default())
+    }
+    /// Does the same, and adds the connections of its runs to a list.
+    #[must_use]
+    pub fn listed(
+        (spec, connector, seed, build): (RegistrySpec, Connector, u64, BuildRun),
+        live: LiveConnections,
+    ) -> Self {
+        Self(Arc::new(Plan { spec, connector, seed, build, live }))
     }
 }
 
@@ -178,6 +188,7 @@ impl Registry for Connecting {
             () = stop.cancelled() => return Ok(()),
             connection = plan.connect(&io) => connection,
         };
+        plan.live.add(io.out.run(), &connection);
         let run = (plan.build)(connection.clone())?;
         let outdated = plan.connector.outdated(&connection);
         reconnect::run_until_outdated(run, io, stop, outdated).await

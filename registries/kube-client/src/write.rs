@@ -177,8 +177,11 @@ impl Writer {
         (name, subresource): (&ObjectName, &str),
         body: &Value,
     ) -> Result<Bytes, ApiFailure> {
-        let path = path(kind, version, name, &format!("/{subresource}"));
-        self.fetch(with_body(Method::POST, &path, body, "application/json")).await
+        self.submit(&path(kind, version, name, &format!("/{subresource}")), body).await
+    }
+    /// Posts to a path and returns the text of the answer.
+    pub(crate) async fn submit(&self, path: &str, body: &Value) -> Result<Bytes, ApiFailure> {
+        self.fetch(with_body(Method::POST, path, body, "application/json")).await
     }
 
     async fn write(

@@ -1,0 +1,100 @@
+//! Reviews of tokens that others present: whose they are, and for which audiences.
+//!
+//! The application calls it for clients of the xDS server. No error repeats a part of the token or of the answer, which holds it.
+
+use serde::Deserialize;
+use serde_json::json;
+use tributary_registry_api::{Credential, Reason};
+
+use crate::watch::ApiFailure;
+use crate::write::Writer;
+
+const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+/// What a cluster states about a token.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct ReviewedToken {
+    /// Whether it is valid.
+    pub authenticated: bool,
+    /// Its user.
+    pub user: TokenUser,
+    /// Those of the requested audiences that it is for.
+    pub audiences: Vec<String>,
+    /// Why it is not valid.
+    pub error: String,
+}
+
+/// User of a token.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct TokenUser {
+    /// Name, such as `system:serviceaccount:shop:pay`.
+    pub username: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    status: ReviewedToken,
+}
+
+impl Writer {
+    /// Requests a review of a token for these audiences.
+    pub async fn review_token(
+        &self,
+        token: &Credential,
+        audiences: &[String],
+    ) -> Result<ReviewedToken, ApiFailure> {
+        let garbled = || ApiFailure::Garbled("a TokenReview without a status".to_owned());
+        let text = std::str::from_utf8(token.expose()).map_err(|_| garbled())?;
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+            "spec": {"token": text, "audiences": audiences},
+        });
+        let answer = self.submit(PATH, &review).await?;
+        // an error of the parser can repeat the token
+        let Answer { status } = serde_json::from_slice(&answer).map_err(|_| garbled())?;
+        Ok(ReviewedToken { error: Reason::new(&status.error).as_str().to_owned(), ..status })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_scripted_api::{Answer as Scripted, ApiServer};
+
+    use super::*;
+
+    async fn review(answer: Scripted) -> Result<ReviewedToken, ApiFailure> {
+        let server = ApiServer::new(&[]);
+        server.answer(PATH, None, 1, answer);
+        let token = Credential::new(b"hunter2".to_vec());
+        Writer::new(server.client()).review_token(&token, &["istio-ca".to_owned()]).await
+    }
+
+    #[tokio::test]
+    async fn status_of_a_review_is_returned() {
+        let answer = json!({"spec": {"token": "hunter2"}, "status": {
+            "authenticated": true, "audiences": ["istio-ca"],
+            "user": {"username": "system:serviceaccount:shop:pay", "uid": "u", "groups": ["g"]},
+        }});
+        let reviewed = review(Scripted::Text(answer.to_string())).await.unwrap();
+        assert_eq!((reviewed.authenticated, reviewed.audiences), (true, vec!["istio-ca".to_owned()]));
+        assert_eq!(reviewed.user.username, "system:serviceaccount:shop:pay");
+        let refused = json!({"status": {"error": "invalid bearer token hunter2"}});
+        let refused = review(Scripted::Text(refused.to_string())).await.unwrap();
+        assert_eq!(
+            (refused.authenticated, refused.error.as_str()),
+            (false, "invalid bearer [redacted] hunter2")
+        );
+    }
+
+    #[tokio::test]
+    async fn answer_without_a_status_is_a_failure_that_repeats_nothing() {
+        for garbled in [json!({"spec": {"token": "hunter2"}}), json!({"status": "hunter2"})] {
+            let failure = review(Scripted::Text(garbled.to_string())).await.unwrap_err();
+            assert_eq!(failure, ApiFailure::Garbled("a TokenReview without a status".to_owned()));
+        }
+        let forbidden = review(Scripted::Status(403, "no")).await.unwrap_err();
+        assert_eq!(forbidden, ApiFailure::Forbidden("no".to_owned()));
+    }
+}

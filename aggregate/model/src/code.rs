@@ -232,7 +232,7 @@ codes! {
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";
     602 CLIENT_LIMIT "a client exceeded a bound" => "see the message for the bound";
-    603 CLIENT_IDENTITY "a client's node does not match its certificate" => "correct `metadata.NAMESPACE` or the certificate";
+    603 CLIENT_IDENTITY "a client does not prove the identity that its node claims" => "correct `metadata.NAMESPACE`, the certificate or the token";
     604 CLIENT_NACK "a client rejected a resource" => "see its text with `tributary get clients -o wide`";
     605 CLIENT_NO_PROFILE "a client requested listeners or routes that its profile does not have" => "use a four-part `sidecar~` node id, or gRPC";
     606 CLIENT_PARTIAL_MTLS "a sidecar is served without mesh TLS in its xDS clusters" => "name its certificates in its node; see the guide on an Istio data plane";
@@ -241,6 +241,7 @@ codes! {
     609 CLIENT_TYPE "a client requested a type that is not served" => "nothing; the request is ignored";
     610 CLIENT_REFUSES_PLAIN "a sidecar without certificates of the mesh closes connections that must have mesh TLS" => "give its node certificates, or set PERMISSIVE for its workload";
     611 CLIENT_INBOUND_WITHHELD "a sidecar has no inbound listeners: policies that may restrict them were never read" => "give the server the right to read them, or wait until their source answers";
+    612 CLIENT_TOKEN_UNREVIEWED "the cluster of a client did not review its token" => "check that it answers, and that the server's account may create TokenReviews (`tributary rbac print`)";
 
     // 07xx: credentials of remote clusters
     701 KUBECONFIG_UNREADABLE "a kubeconfig cannot be read" => "write one YAML document of at most 256 KiB, without duplicate fields, anchors and aliases";

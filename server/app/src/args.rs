@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Span;
-use crate::config::model::{LogFormat, RegistryConfig};
+use crate::config::model::{LogFormat, RegistryConfig, TokensConfig};
 use crate::config::shape::ip_port;
 pub use analyze::AnalyzeArgs;
 pub use cluster::{ClusterCheckArgs, ClusterCommand, ClusterDescribeArgs};
@@ -118,6 +118,11 @@ pub struct ServeArgs {
     /// The authorities of client certificates, PEM; enables mutual TLS
     #[arg(long, value_name = "FILE")]
     pub xds_client_ca: Option<PathBuf>,
+    /// Takes tokens of service accounts for these audiences from clients; each client then proves its identity by a token,
+    /// or by a certificate with --xds-client-ca [default audiences: istio-ca,tributary]
+    #[arg(long, value_name = "AUDIENCES", value_delimiter = ',', num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = TokensConfig::AUDIENCES)]
+    pub xds_tokens: Vec<String>,
     /// Address of the admin listener: health, metrics and /debug; always loopback [default: 127.0.0.1:15014]
     #[arg(long, value_name = "ADDRESS", value_parser = ip_port)]
     pub admin_listen: Option<SocketAddr>,

@@ -20,6 +20,7 @@ pub mod reload;
 pub mod run;
 pub mod serve;
 pub mod telemetry;
+pub mod tokens;
 pub mod wiring;
 
 pub use extensions::Extensions;

@@ -1,7 +1,7 @@
 //! Applies the flags of `serve` over the other layers of the configuration.
 
 use crate::args::ServeArgs;
-use crate::config::model::Config;
+use crate::config::model::{Config, TokensConfig};
 use crate::config::{Origins, Span};
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
@@ -36,6 +36,10 @@ pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Re
     if let Some(address) = args.xds_listen {
         config.xds.listen = address;
         note("xds.listen", "--xds-listen");
+    }
+    if !args.xds_tokens.is_empty() {
+        config.xds.tokens = Some(TokensConfig { audiences: args.xds_tokens.clone() });
+        note("xds.tokens", "--xds-tokens");
     }
     if let Some(address) = args.admin_listen {
         config.admin.listen = address;

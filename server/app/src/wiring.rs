@@ -16,6 +16,7 @@ pub mod registries;
 pub mod remotes;
 pub mod runnable;
 pub mod sources;
+mod tokens;
 pub mod xds;
 
 use std::net::SocketAddr;
@@ -141,7 +142,8 @@ impl Bound {
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
         let board = Board::default();
         let (tries, requests) = Tries::new(tries(self.app.factories.clone()));
-        let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &running);
+        let (xds, sessions) =
+            self.app.xds.start(self.xds, (&handle, &clock, epoch), (&running, self.app.factories.live()));
         let live = Arc::new(LiveBackend {
             name: host_name(),
             handle: handle.clone(),

@@ -12,8 +12,8 @@ use tonic::Code as GrpcCode;
 use tributary_answer::{ProxyFacts, Selectable, inbound_modes, withholds_inbound};
 use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
-    Catalog, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId,
-    NodeName, WorkloadKey, WorkloadView,
+    Catalog, ClientKind, ClosedPorts, ClusterId, Code, Labels, Locality, Namespace, NetworkId, NodeName,
+    WorkloadKey, WorkloadView,
 };
 use tributary_proto::{Metadata, Node, Value};
 
@@ -24,6 +24,7 @@ mod certificates;
 mod identity;
 mod selections;
 
+pub use identity::{Proof, Verified};
 pub use selections::{OwnPolicies, Selections};
 
 use selections::SelectionKey;
@@ -39,8 +40,8 @@ pub struct ClientNode {
     pub class: ClientClass,
     /// Cluster of a client whose node and workload name none.
     pub default_cluster: Option<ClusterId>,
-    /// Identity that its certificate proves, if one is required.
-    pub identity: Option<Identity>,
+    /// Identity that it proves, if one is required.
+    pub verified: Option<Verified>,
     /// Addresses of the client.
     pub ips: Arc<[IpAddr]>,
     /// Name of its workload: part 3 of a four-part id without the namespace.
@@ -111,7 +112,7 @@ impl ClientNode {
             id: node.id.as_str().into(),
             class,
             default_cluster: None,
-            identity: None,
+            verified: None,
             ips,
             workload: parts.and_then(|parts| Some(parts.name.split_once('.')?.0.into())),
             sds_cluster: certificates::sds_cluster(meta),

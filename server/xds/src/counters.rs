@@ -39,6 +39,10 @@ counters! {
     streams_ended,
     /// Streams refused with a status.
     streams_refused,
+    /// Streams refused because their client did not prove the identity that its node claims.
+    identities_refused,
+    /// Streams refused because the cluster of a token did not review it.
+    tokens_unreviewed,
     /// Streams closed because the client stopped reading.
     streams_stuck,
     /// Requests received.

@@ -15,6 +15,7 @@ pub mod pushes;
 pub mod session;
 pub mod source;
 pub mod table;
+pub mod token;
 pub mod transport;
 
 mod session_cell;

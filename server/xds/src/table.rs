@@ -10,7 +10,7 @@ use tributary_answer::{Selectable, unread_policies};
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
-use crate::client::{ClientNode, pod_of};
+use crate::client::{ClientNode, Proof, Verified, pod_of};
 use crate::session::{Delivery, SentView, SessionStatus, SyncStatus, TypeStatus};
 use crate::session_cell::SessionCell;
 
@@ -21,8 +21,8 @@ pub struct Connected {
     pub id: u64,
     /// Remote address.
     pub peer: SocketAddr,
-    /// Identity that its certificate proved.
-    pub identity: Option<Identity>,
+    /// Identity that it proved.
+    pub verified: Option<Verified>,
     /// Time of connection.
     pub since: Mono,
     /// Its session.
@@ -53,8 +53,10 @@ pub struct ClientRow {
     pub agent: Arc<str>,
     /// Remote address.
     pub peer: SocketAddr,
-    /// Identity that its certificate proved.
+    /// Identity that it proved.
     pub identity: Option<Identity>,
+    /// What proved it.
+    pub proof: Option<Proof>,
     /// Namespace.
     pub namespace: Option<Arc<str>>,
     /// Cluster.
@@ -124,7 +126,8 @@ impl Connected {
             variant: session.variant_name(),
             agent: Arc::clone(&session.client.agent),
             peer: self.peer,
-            identity: self.identity.clone(),
+            identity: self.verified.as_ref().map(|verified| verified.identity.clone()),
+            proof: self.verified.as_ref().map(|verified| verified.proof),
             namespace: text(class.namespace.as_ref().map(|n| n.as_str())),
             cluster: text(class.cluster.as_ref().map(|n| n.as_str())),
             network: text(class.network.as_ref().map(|n| n.as_str())),

@@ -5,6 +5,7 @@
 //! [`Limits`]. The caller decides whether plaintext may listen on an address.
 
 mod abort;
+mod admission;
 mod ads;
 mod alarm;
 mod batch;

@@ -26,6 +26,9 @@ const MAX_ALIASES: usize = 1_000;
 /// Bound on the sources of certificates, each of which has its own encoding of every xDS cluster.
 const MAX_SDS_CLUSTERS: usize = 16;
 
+/// Bound on the audiences of tokens, which every review repeats.
+const MAX_AUDIENCES: usize = 16;
+
 /// Bounds on the times of retries: Envoy refuses a shorter one.
 const RETRY_TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
 
@@ -40,6 +43,7 @@ pub fn check(config: &mut Config, origins: &Origins, env: &Environment) -> Resul
     warnings.extend(config.settings.locality.as_ref().and_then(LocalityConfig::warning));
     rules.addresses(config);
     rules.certificates(config);
+    rules.tokens(config);
     rules.times(config);
     rules.settings(config);
     rules.federated(config);
@@ -155,6 +159,27 @@ impl Rules<'_> {
             "xds.tls.{missing} is missing; set it, or start the server with --xds-cert and --xds-key"
         );
         self.errors.push(about(self.origin(beside), why));
+    }
+    /// Clusters review tokens, so there must be one; and the audiences must be some that a token can have.
+    fn tokens(&mut self, config: &Config) {
+        let Some(tokens) = &config.xds.tokens else { return };
+        let has_cluster = config.registries.iter().any(|registry| registry.kubernetes().is_some());
+        if !has_cluster && config.remotes.directory.is_none() && !config.registries.is_empty() {
+            let why = "no cluster is configured that could review tokens; add `--registry kubernetes`";
+            self.invalid("xds.tokens", why);
+        }
+        if tokens.audiences.is_empty() || tokens.audiences.len() > MAX_AUDIENCES {
+            let why = format!("lists {} audiences; write 1 to {MAX_AUDIENCES}", tokens.audiences.len());
+            self.invalid("xds.tokens.audiences", why);
+        }
+        for (i, audience) in tokens.audiences.iter().enumerate().take(MAX_AUDIENCES) {
+            if audience.is_empty() || audience.len() > 255 || !audience.bytes().all(|b| b.is_ascii_graphic())
+            {
+                let why =
+                    format!("`{audience}` is not 1 to 255 visible characters; write for example `istio-ca`");
+                self.invalid(&format!("xds.tokens.audiences[{i}]"), why);
+            }
+        }
     }
     fn distinct(&mut self, field: &str, a: SocketAddr, other: &str, b: SocketAddr) {
         if a == b && a.port() != 0 {

@@ -124,6 +124,9 @@ pub struct XdsConfig {
     pub listen: SocketAddr,
     /// Certificates; files are read again when they change.
     pub tls: Option<TlsConfig>,
+    /// Tokens of service accounts. If set, a client must prove its identity with one, or with a certificate where
+    /// `tls.clientCaFile` is set.
+    pub tokens: Option<TokensConfig>,
     /// Maximum age of a client's connection, with 10% jitter; `0s` for no limit.
     pub max_connection_age: Span,
     /// Maximum number of concurrent connections.
@@ -135,9 +138,29 @@ impl Default for XdsConfig {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 15010)),
             tls: None,
+            tokens: None,
             max_connection_age: Span::seconds(1800),
             max_connections: 20_000,
         }
+    }
+}
+
+/// Tokens of service accounts that clients present. The cluster that a client names reviews its token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TokensConfig {
+    /// Audiences of which a token must have one. Agents of Istio present tokens for `istio-ca`.
+    pub audiences: Vec<String>,
+}
+
+impl TokensConfig {
+    /// Default audiences, as the flag writes them.
+    pub const AUDIENCES: &str = "istio-ca,tributary";
+}
+
+impl Default for TokensConfig {
+    fn default() -> Self {
+        Self { audiences: Self::AUDIENCES.split(',').map(str::to_owned).collect() }
     }
 }
 

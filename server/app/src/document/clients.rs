@@ -22,9 +22,12 @@ pub struct ClientItem {
     pub peer: String,
     /// `sotw` or `delta`.
     pub protocol: String,
-    /// Identity proven by its certificate, if it has one.
+    /// Identity that it proved, if one is required.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
+    /// What proved it: `certificate` or `token`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub proof: String,
     /// Namespace, if it named one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,

@@ -40,6 +40,7 @@ use crate::document::{
     TriedCluster,
 };
 use crate::reload::Running;
+use crate::tokens::Tokens;
 use crate::wiring::journal::State;
 
 /// Time that the core may take for a batch before the server counts as dead.
@@ -351,6 +352,7 @@ impl AdminBackend for LiveBackend {
             cached: sessions.answers.plain().held_bytes(),
             inbound: sessions.server.inbound_bytes(),
             journal: self.state.stats(),
+            tokens: sessions.tokens.as_ref().map(Tokens::counts),
             now: self.clock.now(),
         })
     }

@@ -14,6 +14,7 @@ use crate::admin::metrics::{self as m, Sample};
 use crate::document::registries::SourceItem;
 use crate::document::{ClusterItem, RegistryItem};
 use crate::reload::Reloads;
+use crate::tokens::TokenCounts;
 
 /// Current state.
 pub struct State<'a> {
@@ -45,6 +46,8 @@ pub struct State<'a> {
     pub inbound: usize,
     /// Journal; `None` without one.
     pub journal: Option<JournalStats>,
+    /// Reviews of tokens; `None` if the server takes none.
+    pub tokens: Option<TokenCounts>,
     /// Time of the request.
     pub now: Mono,
 }
@@ -82,6 +85,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     out.extend(runtime.map(|(event, count)| Sample::new(m::RUNTIME_EVENTS, &[event], number(count))));
     of_xds(&state.xds, &mut out);
     of_pushes(state.pushes, &mut out);
+    out.extend(state.tokens.into_iter().flat_map(of_tokens));
     of_journal(state.journal.as_ref(), state.now, &mut out);
     out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
     out.push(Sample::new(m::XDS_INBOUND, &[], number(state.inbound as u64)));
@@ -123,9 +127,17 @@ fn of_xds(counts: &[(&'static str, u64)], out: &mut Vec<Sample>) {
         ("connections", "connections_refused"),
         ("handshake", "handshakes_failed"),
         ("stream", "streams_refused"),
+        ("identity", "identities_refused"),
+        ("review", "tokens_unreviewed"),
         ("slow", "streams_stuck"),
     ];
     out.extend(reasons.map(|(reason, name)| Sample::new(m::XDS_REJECTED, &[reason], number(count(name)))));
+}
+
+fn of_tokens(counts: TokenCounts) -> impl Iterator<Item = Sample> {
+    let TokenCounts { granted, refused, failed, cached } = counts;
+    let results = [("granted", granted), ("refused", refused), ("failed", failed), ("cached", cached)];
+    results.into_iter().map(|(result, count)| Sample::new(m::TOKEN_REVIEWS, &[result], number(count)))
 }
 
 /// Adds pushes, by type and by trigger.

@@ -42,6 +42,9 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
         let system = Some(cluster.options.system_namespace.to_string());
         out.extend(READ.map(|verb| right(verb, ("", "secrets"), system.clone(), None)));
     }
+    if cluster.reviews_tokens {
+        out.insert(right("create", ("authentication.k8s.io", "tokenreviews"), None, None));
+    }
     for write in writes {
         out.extend(written(cluster, *write));
     }
@@ -110,7 +113,9 @@ pub fn needless(needed: &BTreeSet<Right>) -> Vec<Right> {
     ];
     let read: BTreeSet<(&str, &str)> =
         needed.iter().map(|r| (r.group.as_str(), r.resource.as_str())).collect();
-    for (group, resource) in read.into_iter().filter(|(_, resource)| *resource != "leases") {
+    for (group, resource) in
+        read.into_iter().filter(|(_, resource)| !matches!(*resource, "leases" | "tokenreviews"))
+    {
         all.extend(["create", "update", "patch", "delete"].map(|verb| everywhere(verb, group, resource)));
     }
     all.push(everywhere("patch", ISTIO, "serviceentries/status"));
@@ -152,6 +157,17 @@ mod tests {
         let namespace_of = |r: &Right| r.namespace.clone().unwrap_or_else(|| "*".to_owned());
         let all = rights.iter().map(|r| format!("{} {} {}", r.verb, r.resource, namespace_of(r)));
         all.collect()
+    }
+
+    #[test]
+    fn cluster_reviews_tokens_only_where_they_are_taken() {
+        let review = right("create", ("authentication.k8s.io", "tokenreviews"), None, None);
+        assert!(!mk("{registries: [{kind: kubernetes}]}").contains(&review));
+        let rights = mk("{xds: {tokens: {}}, registries: [{kind: kubernetes}]}");
+        assert!(rights.contains(&review));
+        let mut without = rights;
+        without.remove(&review);
+        assert_eq!(without, mk("{registries: [{kind: kubernetes}]}"), "nothing else is needed for them");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tributary_xds::transport::XdsServer;
 use super::counts::ServedCounts;
 use crate::document::clients::ClientTypeItem;
 use crate::document::{ClientItem, short_name};
+use crate::tokens::Tokens;
 
 /// Most bytes of sent resources that one answer decodes.
 pub const MAX_DECODED: usize = 64 << 20;
@@ -39,6 +40,8 @@ pub struct Sessions {
     pub clock: Arc<dyn Clock>,
     /// Whether the server is draining.
     pub draining: AtomicBool,
+    /// Reviews of their tokens, if the server takes tokens.
+    pub tokens: Option<Tokens>,
 }
 
 /// Client that a request names.
@@ -218,6 +221,7 @@ fn item(row: ClientRow) -> ClientItem {
         peer: row.peer.to_string(),
         protocol: row.variant.to_owned(),
         identity: row.identity.map(|identity| identity.to_string()).unwrap_or_default(),
+        proof: row.proof.map(|proof| proof.as_str().to_owned()).unwrap_or_default(),
         namespace: text(row.namespace),
         cluster: text(row.cluster),
         network: text(row.network),

@@ -23,6 +23,7 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
         version = env!("CARGO_PKG_VERSION"),
         xds = %addresses.xds,
         tls,
+        tokens = config.xds.tokens.as_ref().map(|tokens| tokens.audiences.join(", ")),
         admin = %addresses.admin,
         health = addresses.health.map(tracing::field::display),
         cluster = config.cluster_id,

@@ -33,6 +33,8 @@ struct Files {
     certificate: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
+    /// Whether a token proves a client too.
+    takes_tokens: bool,
     origins: Origins,
 }
 
@@ -42,7 +44,8 @@ impl Certificates {
         let Some(config) = &loaded.config.xds.tls else { return Ok(None) };
         let own = loaded.origins.iter().filter(|(field, _)| field.starts_with("xds"));
         let origins = own.map(|(field, origin)| (field.clone(), origin.clone())).collect();
-        Self::read(Files::of(config, origins)?).map(Some)
+        let files = Files::of(config, origins)?;
+        Self::read(Files { takes_tokens: loaded.config.xds.tokens.is_some(), ..files }).map(Some)
     }
     fn read(files: Files) -> Result<Self, CommandError> {
         let seen = files.material()?;
@@ -101,7 +104,13 @@ impl Files {
         let missing = |field| CommandError::config(format!("xds.tls.{field} is missing; set it"));
         let (certificate, key) = config.pair().map_err(missing)?;
         let client_ca = config.client_ca_file.clone();
-        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), client_ca, origins })
+        Ok(Self {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            client_ca,
+            takes_tokens: false,
+            origins,
+        })
     }
     fn material(&self) -> Result<TlsMaterial, CommandError> {
         let client_ca = self.client_ca.as_ref().map(|path| self.bytes("clientCaFile", path));
@@ -109,6 +118,7 @@ impl Files {
             certificates: self.bytes("certFile", &self.certificate)?,
             key: self.bytes("keyFile", &self.key)?,
             client_ca: client_ca.transpose()?,
+            is_certificate_optional: self.takes_tokens,
         })
     }
     fn bytes(&self, field: &str, path: &Path) -> Result<Vec<u8>, CommandError> {

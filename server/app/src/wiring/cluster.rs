@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tributary_kube_client::{
     BuildRun, ClusterContextReceiver, ClusterContextSender, ConnectError, ConnectingFactory, Connection,
-    Connector, Leadership, LeaseTiming, ObjectName, Timing, cluster_context_channel, lead,
+    Connector, Leadership, LeaseTiming, LiveConnections, ObjectName, Timing, cluster_context_channel, lead,
 };
 use tributary_kubernetes::{KubernetesFactory, KubernetesFields, MeshLink, MeshSender, Options, RunMemory};
 use tributary_model::{
@@ -49,6 +49,10 @@ pub struct Cluster {
     memory: Arc<RunMemory>,
     /// Mesh configuration that clusters share.
     mesh_link: MeshLink,
+    /// List of the connections of its runs.
+    live: LiveConnections,
+    /// Whether it reviews tokens of clients.
+    pub(crate) reviews_tokens: bool,
 }
 
 impl Cluster {
@@ -79,6 +83,8 @@ impl Cluster {
             allocates: config.writes.contains(&Write::Addresses),
             memory: Arc::default(),
             mesh_link: MeshLink::Own,
+            live: LiveConnections::default(),
+            reviews_tokens: config.xds.tokens.is_some(),
         })
     }
     /// Returns what opens its connections.
@@ -95,6 +101,12 @@ impl Cluster {
     #[must_use]
     pub fn remembering(mut self, memory: Arc<RunMemory>) -> Self {
         self.memory = memory;
+        self
+    }
+    /// Sets the list of the connections of its runs.
+    #[must_use]
+    pub fn listed(mut self, live: &LiveConnections) -> Self {
+        self.live = live.clone();
         self
     }
     /// Links the cluster to the mesh configuration of others: the config cluster publishes its own, which the others follow.
@@ -131,7 +143,7 @@ impl Cluster {
     }
     fn factory(&self, spec: RegistrySpec, build: BuildRun) -> Arc<dyn RegistryFactory> {
         let seed = self.process.seed(&spec.id.name);
-        Arc::new(ConnectingFactory::new(spec, self.connector.clone(), seed, build))
+        Arc::new(ConnectingFactory::listed((spec, self.connector.clone(), seed, build), self.live.clone()))
     }
     /// Returns the namespaces whose custom resources are read; all namespaces if empty.
     #[must_use]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
-use tributary_kube_client::{ConnectError, ConnectOptions, Connection, Connector};
+use tributary_kube_client::{ConnectError, ConnectOptions, Connection, Connector, LiveConnections};
 use tributary_kubernetes::mesh::Mesh;
 use tributary_kubernetes::{KubernetesFields, MeshSender, RunMemory};
 use tributary_model::{
@@ -33,6 +33,8 @@ pub struct Factories {
     memories: Memories,
     /// Mesh configuration of the config cluster, for runs of every configuration.
     mesh: Arc<MeshSender>,
+    /// Connections of runs.
+    live: LiveConnections,
 }
 
 /// State that runs of a cluster pass on to later runs, including runs of a changed configuration.
@@ -75,7 +77,13 @@ impl Factories {
     /// Creates factories on another platform than this process.
     #[must_use]
     pub fn on(platform: Arc<dyn Platform>, env: Environment) -> Self {
-        Self { env, platform, memories: Arc::default(), mesh: Arc::new(MeshSender::new(None)) }
+        Self {
+            env,
+            platform,
+            memories: Arc::default(),
+            mesh: Arc::new(MeshSender::new(None)),
+            live: LiveConnections::default(),
+        }
     }
     /// Platform.
     #[must_use]
@@ -86,6 +94,11 @@ impl Factories {
     #[must_use]
     pub const fn environment(&self) -> &Environment {
         &self.env
+    }
+    /// Returns the connections of the runs of its clusters.
+    #[must_use]
+    pub const fn live(&self) -> &LiveConnections {
+        &self.live
     }
     /// Returns the clusters of the configuration.
     pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, CommandError> {
@@ -121,8 +134,9 @@ impl Factories {
         let built = Cluster::over((connector, process), (name.clone(), cluster.clone()), (&fields, config));
         let entries = RegistryName::new(format!("{name}{}", RegistryConfig::ENTRIES)).map_err(wrong)?;
         let memory = Arc::clone(self.memories.lock().entry((name.clone(), cluster)).or_default());
-        let linked =
-            |built: Cluster| built.remembering(memory).linked(&self.mesh, config.config_cluster().is_some());
+        let linked = |built: Cluster| {
+            built.remembering(memory).listed(&self.live).linked(&self.mesh, config.config_cluster().is_some())
+        };
         let factories = built.and_then(|built| linked(built).factories(entries)).map_err(wrong)?;
         Ok(self.supervised(with_policy(factories, &policy)))
     }
@@ -157,8 +171,10 @@ impl Factories {
                 let cluster = context.cluster(fields, self).map_err(wrong)?;
                 let key = (context.name.clone(), context.cluster.clone());
                 let memory = Arc::clone(self.memories.lock().entry(key).or_default());
-                let cluster =
-                    cluster.remembering(memory).linked(&self.mesh, config.config_cluster().is_some());
+                let cluster = cluster
+                    .remembering(memory)
+                    .listed(&self.live)
+                    .linked(&self.mesh, config.config_cluster().is_some());
                 cluster.factories(entries).map_err(wrong)
             }
             Source::Consul(fields) => {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tributary_kube_client::LiveConnections;
 use tributary_model::{Catalog, CatalogChanges, ClusterId, Namespace, ObservedSince};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Fanout, Handle};
@@ -16,12 +18,14 @@ use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::{DebugAccess, DeferredServer, Limits, XdsServer};
 
 use super::certificates::Certificates;
+use super::tokens::ServedClusters;
 use crate::admin::listener::cannot_bind;
 use crate::config::{Config, Loaded};
 use crate::exit::CommandError;
 use crate::ops::counts::ServedCounts;
 use crate::ops::sessions::Sessions;
 use crate::reload::Running;
+use crate::tokens::Tokens;
 
 /// xDS server before its port is bound.
 pub struct Xds {
@@ -60,13 +64,21 @@ impl Xds {
         self,
         bound: BoundXds,
         (handle, clock, epoch): (&Handle, &Arc<dyn Clock>, Instant),
-        running: &Arc<Running>,
+        (running, live): (&Arc<Running>, &LiveConnections),
     ) -> (Serving, Arc<Sessions>) {
         let (config, source) = (running.config(), Arc::new(Source(handle.clone())));
         let answers = Arc::<PatchedAnswers>::default();
         let mut builder = XdsServer::builder(Arc::<PatchedAnswers>::clone(&answers), source);
         if let Ok(system_namespace) = Namespace::new(&config.system_namespace) {
             builder = builder.debug(DebugAccess { system_namespace, name: super::host_name().into() });
+        }
+        let tokens = config.xds.tokens.as_ref().map(|tokens| {
+            let clusters = ServedClusters { handle: handle.clone(), live: live.clone() };
+            let time = (Arc::clone(clock), Timestamp::now as fn() -> Timestamp);
+            Tokens::new(Arc::new(clusters), &tokens.audiences, time, u64::from(std::process::id()))
+        });
+        if let Some(tokens) = &tokens {
+            builder = builder.tokens(Arc::new(tokens.clone()));
         }
         let server = builder
             .limits(limits(&config))
@@ -87,6 +99,7 @@ impl Xds {
             handle: handle.clone(),
             clock: Arc::clone(clock),
             draining: AtomicBool::new(false),
+            tokens,
         });
         let stop = CancellationToken::new();
         if let Some(certificates) = self.tls {

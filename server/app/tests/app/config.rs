@@ -298,3 +298,25 @@ fn arbitrary_document_does_not_panic() {
         }
     });
 }
+
+#[test]
+fn tokens_are_taken_by_flag_or_file_and_their_audiences_are_checked() {
+    let audiences =
+        |loaded: Result<Loaded, CommandError>| loaded.unwrap().config.xds.tokens.unwrap().audiences;
+    let load = |body: &str, flags: &[&str]| mk_loaded(body, Environment::default(), &mk_args(flags));
+    let usual = ["--registry", "kubernetes", "--xds-tokens"];
+    assert_eq!(audiences(load("", &usual)), ["istio-ca", "tributary"]);
+    assert_eq!(audiences(load("", &["--registry", "kubernetes", "--xds-tokens=a,b"])), ["a", "b"]);
+    let file = "xds: {tokens: {audiences: [own]}}\n";
+    assert_eq!(audiences(load(file, &["--registry", "kubernetes"])), ["own"]);
+    assert_eq!(load("", &["--registry", "kubernetes"]).unwrap().config.xds.tokens, None);
+    for (wrong, what) in [
+        ("xds: {tokens: {audiences: []}}\n", "lists 0 audiences"),
+        ("xds: {tokens: {audiences: [a, 'b c']}}\n", "xds.tokens.audiences[1]: `b c`"),
+    ] {
+        let error = load(wrong, &["--registry", "kubernetes"]).unwrap_err().message;
+        assert!(error.contains(what), "{error}");
+    }
+    let error = load("xds: {tokens: {}}\n", &["--registry", "file=."]).unwrap_err().message;
+    assert!(error.contains("no cluster is configured that could review tokens"), "{error}");
+}

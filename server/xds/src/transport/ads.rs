@@ -21,6 +21,7 @@ use super::outbox::Outbox;
 use super::reader::Reader;
 use super::server::Shared;
 use super::{reflection, stream};
+use crate::token::BearerToken;
 
 /// Returns the services of a server.
 pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
@@ -69,7 +70,8 @@ impl Ads {
         };
         let outbox = Arc::new(Outbox::new(head.extensions.remove(), Arc::clone(&shared.env.counters)));
         let reader = Reader::new(body, variant, Arc::clone(&shared.inbound), shared.limits.message);
-        let task = stream::run(Arc::clone(shared), peer, reader, variant, Arc::clone(&outbox));
+        let token = if shared.tokens.is_some() { BearerToken::of(&head.headers) } else { Ok(None) };
+        let task = stream::run(Arc::clone(shared), (peer, token), reader, variant, Arc::clone(&outbox));
         shared.tasks.spawn(task);
         let mut response = Response::new(Body::new(StreamBody::new(outbox)));
         response.headers_mut().insert(header::CONTENT_TYPE, GRPC_CONTENT_TYPE);

@@ -1,7 +1,8 @@
 //! `istio.io/debug/syncz` and `istio.io/debug/config_dump`: what istioctl's proxy-status reads over xDS.
 //!
 //! A stream passes such a request here before its session sees it. Answers show what every client was sent, so only a
-//! client whose certificate proves an identity of the system namespace gets one; any other is refused. Secrets are
+//! client that proves an identity of the system namespace, with a certificate or a token of the server's cluster, gets one; any
+//! other is refused. Secrets are
 //! redacted. A dump holds clusters, listeners and routes, as istiod's, and is bounded.
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use tributary_model::{Catalog, Code, Mono, Namespace};
 use tributary_proto::{Request, Rope, Variant};
 
 use crate::answers::ResourceType;
-use crate::client::{ClientNode, pod_of};
+use crate::client::{ClientNode, Proof, pod_of};
 use crate::session::{Nonce, Refusal, SyncStatus, TypeStatus};
 use crate::table::{ClientRow, ClientTable, Connected};
 
@@ -70,12 +71,20 @@ pub(crate) fn admit(
         return refuse(GrpcCode::Unimplemented, format!("{type_url} is not served"));
     };
     let system = &access.system_namespace;
-    if client.identity.is_none() {
+    let Some(verified) = &client.verified else {
         let message = format!(
             "{type_url} is answered only to a proved identity of namespace {system}, and this client proves none; \
              connect with a client certificate"
         );
         return refuse(GrpcCode::Unauthenticated, message);
+    };
+    // who may issue tokens of another cluster is not trusted with all clients
+    if verified.proof == Proof::Token && client.class.cluster != client.default_cluster {
+        let own = client.default_cluster.as_ref().map_or("none", |cluster| cluster.as_str());
+        let message = format!(
+            "{type_url} is answered only to tokens of cluster {own}; use one, or a client certificate"
+        );
+        return refuse(GrpcCode::PermissionDenied, message);
     }
     if client.class.namespace.as_ref() != Some(system) {
         let own = client.class.namespace.as_ref().map_or("none", |namespace| namespace.as_str());

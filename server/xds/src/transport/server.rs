@@ -22,6 +22,7 @@ use crate::interest::InterestIndex;
 use crate::session::{Env, STUCK};
 use crate::source::{CatalogSource, ClientFacts};
 use crate::table::ClientTable;
+use crate::token::TokenReviewer;
 use crate::work::Workers;
 
 /// Bounds and deadlines of the transport (docs/reference/xds.md#limits).
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) cluster: Option<ClusterId>,
     /// Who may ask for the pages about clients; `None` for no client.
     pub(crate) debug: Option<DebugAccess>,
+    /// Reviews tokens of clients; `None` takes none.
+    pub(crate) tokens: Option<Arc<dyn TokenReviewer>>,
     /// Permits for such answers.
     pub(crate) pages: Arc<Semaphore>,
     pub(crate) inbound: Arc<InboundBudget>,
@@ -130,6 +133,7 @@ pub struct XdsServerBuilder {
     limits: Limits,
     cluster: Option<ClusterId>,
     debug: Option<DebugAccess>,
+    tokens: Option<Arc<dyn TokenReviewer>>,
     epoch: Instant,
     seed: u64,
 }
@@ -154,6 +158,11 @@ impl XdsServerBuilder {
     #[must_use]
     pub fn debug(self, access: DebugAccess) -> Self {
         Self { debug: Some(access), ..self }
+    }
+    /// Takes tokens of service accounts from clients: each client must then prove an identity, by a token or a certificate.
+    #[must_use]
+    pub fn tokens(self, reviewer: Arc<dyn TokenReviewer>) -> Self {
+        Self { tokens: Some(reviewer), ..self }
     }
     /// Sets the start of running time, which the whole process shares.
     #[must_use]
@@ -184,6 +193,7 @@ impl XdsServerBuilder {
             limits: self.limits,
             cluster: self.cluster,
             debug: self.debug,
+            tokens: self.tokens,
             pages: Arc::new(Semaphore::new(MAX_PAGES)),
             epoch: self.epoch,
             random: AtomicU64::new(self.seed),
@@ -216,6 +226,7 @@ impl XdsServer {
             limits: Limits::default(),
             cluster: None,
             debug: None,
+            tokens: None,
             epoch: Instant::now(),
             seed: 0,
         }

@@ -17,6 +17,7 @@ use tonic::Status;
 use tributary_model::{Catalog, Mono, ObservedSince};
 use tributary_proto::{Request, Rope, Variant};
 
+use super::admission::{Admission, Presented};
 use super::alarm::Alarm;
 use super::batch::{Batch, Heavy};
 use super::connection::Peer;
@@ -38,13 +39,13 @@ const HEALTH_INFORMATION: &str = "type.googleapis.com/istio.v1.HealthInformation
 /// Runs a stream until it ends.
 pub(crate) async fn run(
     shared: Arc<Shared>,
-    peer: Arc<Peer>,
+    caller: (Arc<Peer>, Presented),
     mut reader: Reader,
     variant: Variant,
     outbox: Arc<Outbox>,
 ) {
     shared.env.counters.streams.inc();
-    let status = match open(&shared, &peer, &mut reader, variant, &outbox).await {
+    let status = match open(&shared, caller, &mut reader, variant, &outbox).await {
         Ok(mut stream) => stream.drive(&mut reader).await,
         Err(status) => {
             shared.env.counters.streams_refused.inc();
@@ -58,7 +59,7 @@ pub(crate) async fn run(
 /// Waits for the first request, admits its client, and handles the request.
 async fn open(
     shared: &Arc<Shared>,
-    peer: &Arc<Peer>,
+    (peer, token): (Arc<Peer>, Presented),
     reader: &mut Reader,
     variant: Variant,
     outbox: &Arc<Outbox>,
@@ -68,11 +69,15 @@ async fn open(
     })?;
     let (first, is_large) = received?;
     let client = ClientNode::parse(first.node()).map_err(refusal)?;
-    let mut client = client.defaulting_to(shared.cluster.clone()).sharing(&shared.env.selections);
-    if let Some(identities) = &peer.identities {
-        client = client.authorize(identities, &shared.source.current().settings).map_err(refusal)?;
-    }
-    let mut stream = Stream::new(shared, peer, variant, client, outbox);
+    let client = client.defaulting_to(shared.cluster.clone()).sharing(&shared.env.selections);
+    let admission = Admission {
+        source: &*shared.source,
+        tokens: shared.tokens.as_deref(),
+        counters: &shared.env.counters,
+        limit: shared.limits.first_message,
+    };
+    let client = admission.admit(client, peer.identities.as_deref(), token).await.map_err(refusal)?;
+    let mut stream = Stream::new(shared, &peer, variant, client, outbox);
     let now = shared.now();
     let handled = if is_large {
         stream.work(move |session| handle(session, first, now)).await?
@@ -164,10 +169,10 @@ impl Stream {
         let id = shared.next_client.fetch_add(1, Ordering::Relaxed);
         let now = shared.now();
         shared.facts.connected(id, &node, peer.address);
-        let (identity, node) = (node.identity.clone(), Arc::new(node));
+        let (verified, node) = (node.verified.clone(), Arc::new(node));
         let session = Box::new(Session::new(Arc::clone(&shared.env), variant, Arc::clone(&node), now));
         let session = SessionCell::new(session);
-        let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, session });
+        let client = Arc::new(Connected { id, peer: peer.address, verified, since: now, session });
         let wake = shared.interest.wake();
         Self {
             registration: shared.interest.register(Arc::clone(&wake), node),

@@ -19,7 +19,7 @@ use tributary_model::{Catalog, CatalogChanges, Hostname, Namespace, ObservedSinc
 use tributary_proto::peer::{FrameDecoder, Response as Received, frame};
 use tributary_proto::{DeltaRequest, Node, SotwRequest, Text};
 
-use super::{DebugAccess, Limits, XdsServer};
+use super::{DebugAccess, Limits, XdsServer, XdsServerBuilder};
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::fake::{Fake, World};
@@ -31,6 +31,7 @@ mod drain;
 mod hostile;
 mod secure;
 mod streams;
+mod tokens;
 mod tools;
 mod work;
 
@@ -73,6 +74,12 @@ impl CatalogSource for Source {
 
 impl Served {
     fn build(limits: Limits) -> (XdsServer, Arc<Source>) {
+        Self::build_with(limits, |builder| builder)
+    }
+    fn build_with(
+        limits: Limits,
+        finish: impl FnOnce(XdsServerBuilder) -> XdsServerBuilder,
+    ) -> (XdsServer, Arc<Source>) {
         let fake = Arc::new(Fake::default());
         let source = Arc::new(Source {
             current: Mutex::new(fake.publish(0, true, &World::default())),
@@ -85,7 +92,7 @@ impl Served {
         let facts = Arc::clone(&source) as _;
         let access = DebugAccess { system_namespace: Namespace::new("system").unwrap(), name: "test".into() };
         let builder = XdsServer::builder(fake, Arc::clone(&source) as _).facts(facts).limits(limits);
-        let server = builder.debug(access).build();
+        let server = finish(builder.debug(access)).build();
         (server, source)
     }
     async fn start(limits: Limits) -> Self {
@@ -154,6 +161,8 @@ impl futures::Stream for ReceiverStream {
 struct Connection {
     send: SendRequest<Sent>,
     driver: tokio::task::JoinHandle<hyper::Result<()>>,
+    /// Value of `authorization` in requests.
+    authorization: Option<String>,
 }
 
 const ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/";
@@ -170,7 +179,7 @@ impl Connection {
             .handshake(TokioIo::new(io))
             .await
             .unwrap();
-        Self { send, driver: tokio::spawn(driver) }
+        Self { send, driver: tokio::spawn(driver), authorization: None }
     }
     /// Calls a method; the sender is the request's stream.
     async fn open(&mut self, path: &str) -> (mpsc::Sender<Bytes>, Response<Incoming>) {
@@ -185,10 +194,12 @@ impl Connection {
         Stream::new(mpsc::channel(1).0, self.request(path, rx).await, false)
     }
     async fn request(&mut self, path: &str, sent: mpsc::Receiver<Bytes>) -> Response<Incoming> {
-        let request = Request::post(format!("http://xds{path}"))
-            .header("content-type", "application/grpc")
-            .body(StreamBody::new(ReceiverStream(sent)))
-            .unwrap();
+        let mut request =
+            Request::post(format!("http://xds{path}")).header("content-type", "application/grpc");
+        if let Some(value) = &self.authorization {
+            request = request.header("authorization", value);
+        }
+        let request = request.body(StreamBody::new(ReceiverStream(sent))).unwrap();
         timeout(SOON, self.send.send_request(request)).await.unwrap().unwrap()
     }
     async fn sotw(&mut self) -> Stream {

@@ -21,6 +21,8 @@ pub struct TlsMaterial {
     pub key: Vec<u8>,
     /// CA that signs client certificates; `None` requests no client certificate.
     pub client_ca: Option<Vec<u8>>,
+    /// Whether a client may connect without a certificate although there is a CA: it then presents a token.
+    pub is_certificate_optional: bool,
 }
 
 impl std::fmt::Debug for TlsMaterial {
@@ -80,7 +82,7 @@ fn server_config(material: &TlsMaterial) -> Result<Arc<ServerConfig>, TlsError> 
         .map_err(|e| TlsError::new(CERTIFICATE, e))?;
     let builder = match &material.client_ca {
         None => builder.with_no_client_auth(),
-        Some(pem) => builder.with_client_cert_verifier(verifier(pem)?),
+        Some(pem) => builder.with_client_cert_verifier(verifier(pem, material.is_certificate_optional)?),
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|e| {
         let is_mismatch = matches!(e, rustls::Error::InconsistentKeys(_));
@@ -90,13 +92,17 @@ fn server_config(material: &TlsMaterial) -> Result<Arc<ServerConfig>, TlsError> 
     Ok(Arc::new(config))
 }
 
-fn verifier(pem: &[u8]) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
+fn verifier(
+    pem: &[u8],
+    is_optional: bool,
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
     const CA: &str = "the client CA";
     let mut roots = RootCertStore::empty();
     for root in certificates(CA, pem)? {
         roots.add(root).map_err(|e| TlsError::new(CA, e))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
     builder.build().map_err(|e| TlsError::new(CA, e))
 }
 

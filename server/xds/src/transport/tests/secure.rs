@@ -31,6 +31,7 @@ impl Authority {
             certificates: certificate.into(),
             key: key.into(),
             client_ca: clients.map(|ca| ca.0.pem().into()),
+            is_certificate_optional: false,
         }
     }
     pub(super) fn client(&self, uri: &str) -> (String, String) {

@@ -30,6 +30,8 @@ pub struct Tuning {
     pub stream_window: u32,
     /// Flow-control window of the connection, in bytes.
     pub connection_window: u32,
+    /// Token that goes with the stream, as a bearer token.
+    pub token: Option<String>,
 }
 
 impl Default for Tuning {
@@ -39,6 +41,7 @@ impl Default for Tuning {
             scheme: "http",
             stream_window: 1 << 20,
             connection_window: 4 << 20,
+            token: None,
         }
     }
 }
@@ -95,11 +98,15 @@ impl AdsClient {
             let _ = connection.await;
         });
         let mut sender = sender.ready().await.context("wait for room for a stream")?;
-        let request = Request::post(format!("{}://{}{}", tuning.scheme, tuning.authority, variant.path()))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .header("user-agent", "tributary-tests")
-            .body(())?;
+        let mut request =
+            Request::post(format!("{}://{}{}", tuning.scheme, tuning.authority, variant.path()))
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+                .header("user-agent", "tributary-tests");
+        if let Some(token) = &tuning.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(())?;
         let (response, send) = sender.send_request(request, false).context("open the stream")?;
         Ok(Self {
             variant,

@@ -22,6 +22,7 @@ pub struct EnvoyConfig {
     listens: Vec<String>,
     captures: bool,
     tls: Option<Value>,
+    token: Option<String>,
     secrets: Option<(String, SocketAddr)>,
     workloads: Vec<Workload>,
     tracer: Option<SocketAddr>,
@@ -41,6 +42,7 @@ impl EnvoyConfig {
             listens: Vec::new(),
             captures: false,
             tls: None,
+            token: None,
             secrets: None,
             workloads: Vec::new(),
             tracer: None,
@@ -119,6 +121,12 @@ impl EnvoyConfig {
         self
     }
 
+    /// Presents a bearer token with the stream.
+    pub fn token(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
+    }
+
     /// Adds the static cluster of a server of secrets, such as the agent beside a proxy.
     pub fn secrets_at(mut self, cluster: &str, addr: SocketAddr) -> Self {
         self.secrets = Some((cluster.to_owned(), addr));
@@ -176,11 +184,16 @@ impl EnvoyConfig {
             Variant::Sotw => "GRPC",
             Variant::Delta => "DELTA_GRPC",
         };
+        let mut service = json!({"envoy_grpc": {"cluster_name": "control-plane"}});
+        if let Some(token) = &self.token {
+            service["initial_metadata"] =
+                json!([{"key": "authorization", "value": format!("Bearer {token}")}]);
+        }
         let mut dynamic = json!({"ads_config": {
             "api_type": api_type,
             "transport_api_version": "V3",
             "set_node_on_first_message_only": true,
-            "grpc_services": [{"envoy_grpc": {"cluster_name": "control-plane"}}],
+            "grpc_services": [service],
         }});
         if self.discovers.0 {
             dynamic["cds_config"] = ads();

@@ -283,6 +283,23 @@ impl KubeApi {
         .await
     }
 
+    /// Creates a service account, and returns its uid.
+    pub async fn create_account(&self, namespace: &str, name: &str) -> Result<String> {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"namespace": namespace, "name": name}});
+        let created = self.apply(&account).await?;
+        Ok(created["metadata"]["uid"].as_str().context("a service account has a uid")?.to_owned())
+    }
+
+    /// Requests a token of a service account for these audiences.
+    pub async fn token_of(&self, namespace: &str, name: &str, audiences: &[&str]) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"audiences": audiences, "expirationSeconds": 3600}});
+        let issued = self.rest().post(&path, &request).await?;
+        Ok(issued["status"]["token"].as_str().context("a TokenRequest has a token")?.to_owned())
+    }
+
     /// Waits until the server serves this kind, after its definition was applied.
     pub async fn knows(&self, api_version: &str, kind: &str) -> Result<()> {
         eventually(&format!("the API server to know {kind}"), SOON, || async {

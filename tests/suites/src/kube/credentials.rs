@@ -58,6 +58,9 @@ impl Login {
     }
 }
 
+/// Issuer of tokens, and their audience at the API server.
+const ISSUER: &str = "https://kubernetes.default.svc";
+
 /// The key with which the server verifies service account tokens.
 #[derive(Debug)]
 pub struct Signer {
@@ -76,11 +79,20 @@ impl Signer {
     /// Signs a token of this service account (with the uid of its object) that expires after `lasts`; a
     /// negative duration creates an expired token.
     pub fn token(&self, namespace: &str, name: &str, uid: &str, lasts: SignedDuration) -> Result<String> {
+        self.token_for(ISSUER, (namespace, name, uid), lasts)
+    }
+
+    /// Signs a token for this audience.
+    pub fn token_for(
+        &self,
+        audience: &str,
+        (namespace, name, uid): (&str, &str, &str),
+        lasts: SignedDuration,
+    ) -> Result<String> {
         let now = Timestamp::now();
-        let issuer = "https://kubernetes.default.svc";
         let claims = json!({
-            "iss": issuer,
-            "aud": [issuer],
+            "iss": ISSUER,
+            "aud": [audience],
             "sub": format!("system:serviceaccount:{namespace}:{name}"),
             "iat": (now - SignedDuration::from_hours(1)).as_second(),
             "nbf": (now - SignedDuration::from_hours(1)).as_second(),

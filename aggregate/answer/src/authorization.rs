@@ -40,29 +40,19 @@ pub fn authorization_of(
     namespace: Option<&Namespace>,
     labels: &Labels,
 ) -> Option<AuthorizationChain> {
-    let root = catalog.settings.root_namespace();
-    let own = namespace.filter(|own| root.as_ref() != Some(*own));
-    let scopes = root.as_ref().into_iter().chain(own);
-    let policies: Arc<[_]> = scopes.flat_map(|namespace| selecting(catalog, namespace, labels)).collect();
-    (!policies.is_empty()).then_some(AuthorizationChain { policies })
-}
-
-/// Returns the policies of a namespace that select a workload with these labels, in order.
-fn selecting(
-    catalog: &Catalog,
-    namespace: &Namespace,
-    labels: &Labels,
-) -> impl Iterator<Item = AppliedAuthorization> {
-    let all = policies::in_order(catalog, PolicyKind::AuthorizationPolicy, namespace).into_iter();
-    all.filter_map(|(key, view)| {
-        let policy = view.authorization_policy().filter(|policy| policy.selector.is_subset_of(labels))?;
-        Some(AppliedAuthorization {
-            key: key.clone(),
-            action: policy.action.clone(),
-            is_dry_run: policy.is_dry_run,
-            rules: Arc::clone(&policy.rules),
+    let all = policies::selecting(catalog, PolicyKind::AuthorizationPolicy, namespace, labels).into_iter();
+    let policies: Arc<[_]> = all
+        .filter_map(|(key, view)| {
+            let policy = view.authorization_policy()?;
+            Some(AppliedAuthorization {
+                key: key.clone(),
+                action: policy.action.clone(),
+                is_dry_run: policy.is_dry_run,
+                rules: Arc::clone(&policy.rules),
+            })
         })
-    })
+        .collect();
+    (!policies.is_empty()).then_some(AuthorizationChain { policies })
 }
 
 #[cfg(test)]

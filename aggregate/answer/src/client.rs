@@ -14,6 +14,7 @@ use tributary_model::{
 use crate::authorization::AuthorizationChain;
 use crate::patches::ClientPatches;
 use crate::scope::{ClientSidecar, Scope};
+use crate::tokens::TokenChecks;
 
 /// Client attributes that answers may depend on. Clients of one class get equal bytes for every resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,6 +55,8 @@ pub struct ClientClass {
     pub inbound: Option<Arc<PeerModes>>,
     /// AuthorizationPolicies of its workload.
     pub authorization: Option<Arc<AuthorizationChain>>,
+    /// How its workload checks tokens of requests.
+    pub tokens: Option<Arc<TokenChecks>>,
     /// Whether its inbound listeners are withheld, because policies that may restrict them were never read.
     pub withholds_inbound: bool,
 }
@@ -81,6 +84,7 @@ impl ClientClass {
             patches: None,
             inbound: None,
             authorization: None,
+            tokens: None,
             withholds_inbound: false,
         }
     }

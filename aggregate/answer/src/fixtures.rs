@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use imbl::OrdSet;
 pub(crate) use tributary_fixtures::{
-    mk_egress, mk_host, mk_key, mk_ns, mk_policy, mk_port, mk_rule, mk_shard, mk_sidecar, mk_topology,
+    mk_egress, mk_host, mk_key, mk_ns, mk_policy, mk_port, mk_rule, mk_shard, mk_sidecar, mk_token_rule,
+    mk_topology,
 };
 use tributary_model::*;
 

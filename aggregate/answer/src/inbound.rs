@@ -15,6 +15,7 @@ use tributary_model::{
 use crate::authorization::AuthorizationChain;
 use crate::client::{Client, ClientClass};
 use crate::selected::SelectedPolicies;
+use crate::tokens::TokenChecks;
 use crate::vip::ListenAddress;
 pub use ingress::{InboundPath, InboundTarget};
 
@@ -50,6 +51,8 @@ pub struct InboundSecurity {
     pub tls: Option<InboundTls>,
     /// Which requests and connections it accepts; `None` for all.
     pub authorization: Option<InboundAuthorization>,
+    /// How it checks tokens of requests.
+    pub tokens: Option<Arc<TokenChecks>>,
 }
 
 /// Which requests and connections a sidecar accepts.
@@ -82,7 +85,7 @@ pub fn inbound_security(catalog: &Catalog, class: &ClientClass) -> InboundSecuri
         domains: catalog.settings.trust_domains(),
     });
     let rest = class.inbound.as_ref().map_or(MtlsMode::Disable, |modes| modes.usual());
-    InboundSecurity { rest, tls, authorization }
+    InboundSecurity { rest, tls, authorization, tokens: class.tokens.clone() }
 }
 
 /// Returns which connections the ports of a sidecar accept: as the policies that select its workload set it, else mesh TLS and

@@ -75,6 +75,7 @@ pub fn base(client: &ClientClass, keeps: impl Fn(&Attr) -> bool) -> ClientClass 
         certificate_files: None,
         inbound: None,
         authorization: None,
+        tokens: None,
         withholds_inbound: false,
         network: own.network.map(|n| if keeps(&Attr::Network(n.clone())) { n } else { NetworkId::unnamed() }),
         cluster: own.cluster.map(|c| if keeps(&Attr::Cluster(c.clone())) { c } else { ClusterId::unnamed() }),

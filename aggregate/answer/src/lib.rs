@@ -35,6 +35,7 @@ pub mod route;
 pub mod scope;
 pub mod selected;
 mod shares;
+pub mod tokens;
 pub mod transport;
 pub mod vip;
 pub mod virtual_service;
@@ -76,6 +77,7 @@ pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
 pub use selected::SelectedPolicies;
 pub use steps::named;
+pub use tokens::{TokenChecks, token_checks};
 pub use transport::{MeshTls, PeerNames, PlainReason, Transport};
 pub use virtual_service::{Chosen, chosen};
 

@@ -1,8 +1,8 @@
 //! Policies of one kind and namespace in a catalog.
 //!
-//! `peer_modes` and `authorization` call it to find those that apply to a workload.
+//! `peer_modes`, `authorization` and `tokens` call it to find those that apply to a workload.
 
-use tributary_model::{Catalog, Namespace, PolicyKey, PolicyKind, PolicyView};
+use tributary_model::{Catalog, Labels, Namespace, PolicyKey, PolicyKind, PolicyView};
 
 /// Returns the policies of a namespace, the first in precedence first.
 pub(crate) fn in_order<'c>(
@@ -16,4 +16,20 @@ pub(crate) fn in_order<'c>(
     let mut own: Vec<_> = own.map(|(key, view)| (key, &**view)).collect();
     own.sort_by(|(_, a), (_, b)| a.precedence_key().order(&b.precedence_key()));
     own
+}
+
+/// Returns the policies that apply together to a workload of a namespace with these labels: those of the root namespace, then
+/// those of its own, the first in precedence first. A selector of the root namespace is compared with the workloads of all.
+pub(crate) fn selecting<'c>(
+    catalog: &'c Catalog,
+    kind: PolicyKind,
+    namespace: Option<&Namespace>,
+    labels: &Labels,
+) -> Vec<(&'c PolicyKey, &'c PolicyView)> {
+    let root = catalog.settings.root_namespace();
+    let own = namespace.filter(|own| root.as_ref() != Some(*own));
+    let scopes = root.as_ref().into_iter().chain(own);
+    let selects = |view: &PolicyView| view.policy().selector().is_some_and(|own| own.is_subset_of(labels));
+    let all = scopes.flat_map(|namespace| in_order(catalog, kind, namespace));
+    all.filter(|(_, view)| selects(view)).collect()
 }

@@ -27,6 +27,7 @@ mod proxy;
 mod routes;
 mod rules;
 mod services;
+mod tokens;
 
 /// Most services that one request compares with egress hosts. Policies beyond it have no condition of their hosts.
 const MAX_LOOKS: usize = 4_000_000;
@@ -92,13 +93,17 @@ pub fn policy_conditions(
         for (key, view) in policies() {
             rules.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
         }
+        for (key, view) in policies().filter(|_| elsewhere.is_none()) {
+            let found = tokens::without_keys(catalog, clients, key, view);
+            found.into_iter().for_each(|found| add(key, Some(found)));
+        }
         let mut routes = routes::RouteConditions::new(catalog, beside, wanted);
         for (key, view) in policies() {
             routes.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
         }
     }
     for (key, view) in policies() {
-        add(key, authorization::undecided(view));
+        add(key, authorization::undecided(catalog, key, view));
     }
     let selects = |view: &PolicyView| view.policy().selector().is_some_and(|labels| !labels.is_empty());
     if !policies().any(|(_, view)| selects(view)) {
@@ -187,9 +192,9 @@ impl<'c> Selectors<'c> {
     }
 }
 
-/// Whether a policy selects workloads of every namespace: an AuthorizationPolicy of the root namespace does.
+/// Whether a policy selects workloads of every namespace: those of the root namespace that apply together do.
 fn is_wide(catalog: &Catalog, key: &PolicyKey) -> bool {
-    key.kind == PolicyKind::AuthorizationPolicy
+    matches!(key.kind, PolicyKind::AuthorizationPolicy | PolicyKind::RequestAuthentication)
         && catalog.settings.root_namespace().as_ref() == Some(&key.namespace)
 }
 
@@ -241,7 +246,8 @@ fn applied<'c>(catalog: &'c Catalog, kind: PolicyKind, client: &Selectable) -> O
         PolicyKind::DestinationRule
         | PolicyKind::VirtualService
         | PolicyKind::EnvoyFilter
-        | PolicyKind::AuthorizationPolicy => None,
+        | PolicyKind::AuthorizationPolicy
+        | PolicyKind::RequestAuthentication => None,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::authorization::{AuthorizationChain, authorization_of};
 use crate::patches::{SelectedFilters, filters_of};
 use crate::peer_modes::peer_policies;
 use crate::scope::{ClientSidecar, attach};
+use crate::tokens::{TokenChecks, token_checks};
 
 /// Policies that select clients of a kind and namespace by their labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct SelectedPolicies {
     pub modes: Arc<PeerModes>,
     /// AuthorizationPolicies, of sidecars alone.
     pub authorization: Option<Arc<AuthorizationChain>>,
+    /// How tokens of requests are checked, of sidecars alone.
+    pub tokens: Option<Arc<TokenChecks>>,
 }
 
 impl SelectedPolicies {
@@ -47,12 +50,15 @@ impl SelectedPolicies {
         let is_sidecar = kind == ClientKind::Sidecar;
         let chain = authorization_of(catalog, namespace, labels).filter(|_| is_sidecar);
         let held = earlier.and_then(|earlier| earlier.authorization.as_ref());
+        let tokens = token_checks(catalog, namespace, labels).filter(|_| is_sidecar);
+        let held_tokens = earlier.and_then(|earlier| earlier.tokens.as_ref());
         Self {
             sidecar,
             filters: filters_of(catalog, kind, namespace, labels),
             has_peers: peers.iter().next().is_some(),
             modes: shared(peers.modes(), earlier.map(|earlier| &earlier.modes)),
             authorization: chain.map(|chain| shared(chain, held)),
+            tokens: tokens.map(|tokens| shared(tokens, held_tokens)),
         }
     }
 }

@@ -28,10 +28,15 @@ pub struct AuthorizationPolicy {
     pub ignored: Arc<[Arc<str>]>,
 }
 
-impl AuthorizationPolicy {
-    /// The ignored path of a policy that stands in: nothing but the selector of its document has an effect.
-    const UNREADABLE: &'static str = "spec";
+/// The ignored path of a policy that stands in: nothing but the selector of its document has an effect.
+pub(crate) const UNREADABLE: &str = "spec";
 
+/// Whether these are the ignored paths of a policy that stands in.
+pub(crate) fn stands_in(ignored: &[Arc<str>]) -> bool {
+    ignored.iter().any(|path| &**path == UNREADABLE)
+}
+
+impl AuthorizationPolicy {
     /// Returns the policy that refuses everything, in place of one of which no version is valid: its workloads must not accept
     /// what it may be meant to refuse.
     #[must_use]
@@ -41,13 +46,13 @@ impl AuthorizationPolicy {
             action: AuthorizationAction::Deny,
             is_dry_run: false,
             rules: [AuthorizationRule::default()].into(),
-            ignored: [Self::UNREADABLE.into()].into(),
+            ignored: [UNREADABLE.into()].into(),
         }
     }
     /// Whether it stands in for a policy of which no version is valid. It never takes the place of a version that was.
     #[must_use]
     pub fn is_stand_in(&self) -> bool {
-        self.ignored.iter().any(|path| &**path == Self::UNREADABLE)
+        stands_in(&self.ignored)
     }
 }
 

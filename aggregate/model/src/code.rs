@@ -64,7 +64,7 @@ codes! {
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
     302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
-    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService or EnvoyFilter of networking.istio.io, or PeerAuthentication or AuthorizationPolicy of security.istio.io";
+    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService or EnvoyFilter of networking.istio.io, or PeerAuthentication, AuthorizationPolicy or RequestAuthentication of security.istio.io";
     304 UNKNOWN_FIELD "unknown field" => "remove it or correct its spelling";
     305 WRONG_TYPE "a field has the wrong type" => "write it as the message describes";
     306 MISSING_FIELD "a required field is missing" => "add it";
@@ -167,9 +167,13 @@ codes! {
     470 SHARES_PARTLY_UNMATCHED "`distribute` of a DestinationRule gives a part of the requests to a place without endpoints" => "correct the place in `to`, or add endpoints there; until then the other places receive its part";
     471 STREAMS_WITHOUT_HTTP2 "`maxConcurrentStreams` of a DestinationRule has no effect, because clients use HTTP/1.1 or, with `useClientProtocol`, the version of each request" => "set `h2UpgradePolicy: UPGRADE` without `useClientProtocol`, remove it, or correct the protocol of the port";
     472 AUTHORIZATION_UNREADABLE "no version of an AuthorizationPolicy is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
-    473 AUTHORIZATION_UNDECIDED "an AuthorizationPolicy depends on an extension or on tokens of requests, which are not read, so that requests are refused" => "write rules that decide by identity, address or request, or delete it";
+    473 AUTHORIZATION_UNDECIDED "an AuthorizationPolicy depends on an extension, which is not served, or on tokens that no RequestAuthentication reads, so that requests are refused" => "declare a RequestAuthentication for its workloads, or write rules that decide by identity, address or request";
     474 ROUTE_LACKED_BY_SOME "clients of some namespaces lack a destination of a VirtualService, or its subset, by the DestinationRules or the `exportTo` that apply to them" => "declare the subset in the DestinationRule that the message names, extend the `exportTo` of the service or of the rule with the subset, or narrow that of the VirtualService";
     475 ROUTE_HOST_EXCEPTED "VirtualServices that name hosts more exactly serve them in the place of a VirtualService, which serves others" => "nothing, if they are meant as exceptions; else remove or merge them";
+    476 TOKENS_UNREADABLE "no version of a RequestAuthentication is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
+    477 KEYS_UNREACHABLE "sidecars cannot fetch the keys of a RequestAuthentication from a host that is no service which they reach, so that its tokens are refused" => "declare the host and its port, such as in a ServiceEntry, export it to the namespace, and import it in the Sidecar";
+    478 KEYS_IN_PLAIN_TEXT "the address of keys of a RequestAuthentication is https, and sidecars connect to its host in plain text" => "set `tls.mode: SIMPLE` for the port in a DestinationRule of the host";
+    479 KEYS_UNDECLARED "a rule of a RequestAuthentication has neither `jwks` nor `jwksUri`, so that its tokens are refused" => "add `jwksUri`: keys are not looked up by the issuer";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
@@ -227,7 +231,7 @@ codes! {
     552 CONNECTION_SECURITY "how connections of the client to the port are secured" => "nothing; `tls` of a DestinationRule decides it for one host";
     553 NO_CERTIFICATES "the rule of the client requires certificates of the mesh, which it does not have" => "name them in the client's node (see the reference of xDS), or set another `tls.mode`";
     554 REMOVED_BY_FILTER "an EnvoyFilter removes the resource from what the client is sent" => "change or delete the EnvoyFilter that the line names; `tributary get resources CLIENT` notes all that filters remove";
-    555 AUTHORIZATION_APPLIES "AuthorizationPolicies decide which requests the workload of the endpoint accepts" => "see their rules with `tributary get policies NAME -o json`";
+    555 AUTHORIZATION_APPLIES "AuthorizationPolicies and RequestAuthentications decide which requests the workload of the endpoint accepts" => "see their rules with `tributary get policies NAME -o json`";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -46,6 +46,7 @@ pub mod preference;
 pub mod protocol;
 pub mod record;
 pub mod registry;
+pub mod request_authentication;
 pub mod request_tracing;
 pub mod requests;
 pub mod resource_inputs;
@@ -126,6 +127,9 @@ pub use preference::Preference;
 pub use protocol::Protocol;
 pub use record::{HoldRecord, ListRecord, ListResult, ProblemRecord, Record};
 pub use registry::{RegistrySpec, RestartMode, Scopes, StalePolicy};
+pub use request_authentication::{
+    ClaimHeader, KeysUri, RequestAuthentication, TokenHeader, TokenKeys, TokenRule,
+};
 pub use request_tracing::{RequestTracing, SampledShare, SpanTag, SpanTagValue};
 pub use requests::{AccessLog, HttpRetries, LogEncoding};
 pub use resource_inputs::{ClientDimensions, ResourceInputs};

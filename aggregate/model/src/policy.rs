@@ -14,6 +14,7 @@ use crate::labels::Labels;
 use crate::object::Source;
 use crate::peer_authentication::PeerAuthentication;
 use crate::precedence::{Precedence, PrecedenceKey};
+use crate::request_authentication::RequestAuthentication;
 use crate::sidecar::Sidecar;
 use crate::time::Timestamp;
 use crate::view::{Condition, ShardRef};
@@ -34,17 +35,20 @@ pub enum PolicyKind {
     PeerAuthentication,
     /// Which requests and connections workloads accept.
     AuthorizationPolicy,
+    /// Which tokens of requests workloads accept.
+    RequestAuthentication,
 }
 
 impl PolicyKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Sidecar,
         Self::DestinationRule,
         Self::VirtualService,
         Self::EnvoyFilter,
         Self::PeerAuthentication,
         Self::AuthorizationPolicy,
+        Self::RequestAuthentication,
     ];
 
     /// Name in documents.
@@ -57,6 +61,7 @@ impl PolicyKind {
             Self::EnvoyFilter => "EnvoyFilter",
             Self::PeerAuthentication => "PeerAuthentication",
             Self::AuthorizationPolicy => "AuthorizationPolicy",
+            Self::RequestAuthentication => "RequestAuthentication",
         }
     }
     /// Whether of the policies that select a workload, and of those for its whole namespace, one applies to it.
@@ -115,6 +120,8 @@ pub enum Policy {
     PeerAuthentication(PeerAuthentication),
     /// Which requests and connections workloads accept.
     AuthorizationPolicy(AuthorizationPolicy),
+    /// Which tokens of requests workloads accept.
+    RequestAuthentication(RequestAuthentication),
 }
 
 impl Policy {
@@ -128,6 +135,7 @@ impl Policy {
             Self::EnvoyFilter(_) => PolicyKind::EnvoyFilter,
             Self::PeerAuthentication(_) => PolicyKind::PeerAuthentication,
             Self::AuthorizationPolicy(_) => PolicyKind::AuthorizationPolicy,
+            Self::RequestAuthentication(_) => PolicyKind::RequestAuthentication,
         }
     }
     /// Labels of the workloads that it selects, empty for all workloads of its namespace, if its kind selects workloads.
@@ -137,13 +145,22 @@ impl Policy {
             Self::Sidecar(sidecar) => Some(&sidecar.selector),
             Self::PeerAuthentication(policy) => Some(&policy.selector),
             Self::AuthorizationPolicy(policy) => Some(&policy.selector),
+            Self::RequestAuthentication(policy) => Some(&policy.selector),
             Self::DestinationRule(_) | Self::VirtualService(_) | Self::EnvoyFilter(_) => None,
         }
     }
     /// Whether it stands in for a policy of which no version is valid.
     #[must_use]
     pub fn is_stand_in(&self) -> bool {
-        if let Self::AuthorizationPolicy(policy) = self { policy.is_stand_in() } else { false }
+        match self {
+            Self::AuthorizationPolicy(policy) => policy.is_stand_in(),
+            Self::RequestAuthentication(policy) => policy.is_stand_in(),
+            Self::Sidecar(_)
+            | Self::DestinationRule(_)
+            | Self::VirtualService(_)
+            | Self::EnvoyFilter(_)
+            | Self::PeerAuthentication(_) => false,
+        }
     }
     /// Paths of valid fields that have no effect, sorted.
     #[must_use]
@@ -155,6 +172,7 @@ impl Policy {
             Self::EnvoyFilter(filter) => &filter.ignored,
             Self::PeerAuthentication(policy) => &policy.ignored,
             Self::AuthorizationPolicy(policy) => &policy.ignored,
+            Self::RequestAuthentication(policy) => &policy.ignored,
         }
     }
 }
@@ -218,6 +236,11 @@ impl PolicyView {
     #[must_use]
     pub fn authorization_policy(&self) -> Option<&AuthorizationPolicy> {
         if let Policy::AuthorizationPolicy(policy) = self.policy() { Some(policy) } else { None }
+    }
+    /// Content, if it is a RequestAuthentication.
+    #[must_use]
+    pub fn request_authentication(&self) -> Option<&RequestAuthentication> {
+        if let Policy::RequestAuthentication(policy) = self.policy() { Some(policy) } else { None }
     }
     /// Key that decides its precedence: among the policies for one workload, the first applies.
     #[must_use]

@@ -12,6 +12,7 @@ mod envoy_filter;
 mod http_route;
 mod load_balancer;
 mod peer_authentication;
+mod request_authentication;
 mod service_entry;
 mod sidecar;
 mod topology;
@@ -53,6 +54,9 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
         Body::PeerAuthentication(document) => vec![peer_authentication::fact(object, meta, document)],
         Body::AuthorizationPolicy(document) => {
             authorization_policy::fact(object, meta, document).into_iter().collect()
+        }
+        Body::RequestAuthentication(document) => {
+            request_authentication::fact(object, meta, document).into_iter().collect()
         }
     }
 }

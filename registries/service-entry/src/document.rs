@@ -1,5 +1,5 @@
 //! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService,
-//! EnvoyFilter, PeerAuthentication and AuthorizationPolicy, typed.
+//! EnvoyFilter, PeerAuthentication, AuthorizationPolicy and RequestAuthentication, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
@@ -9,6 +9,7 @@ pub mod destination_rule;
 pub mod envoy_filter;
 pub mod http_route;
 pub mod peer_authentication;
+pub mod request_authentication;
 pub mod service_entry;
 pub mod sidecar;
 pub mod traffic_policy;
@@ -27,6 +28,7 @@ pub use authorization_policy::AuthorizationPolicy;
 pub use destination_rule::DestinationRule;
 pub use envoy_filter::EnvoyFilter;
 pub use peer_authentication::PeerAuthentication;
+pub use request_authentication::RequestAuthentication;
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use sidecar::Sidecar;
 pub use virtual_service::VirtualService;
@@ -114,9 +116,11 @@ pub enum Body {
     PeerAuthentication(PeerAuthentication),
     /// Which requests and connections workloads accept.
     AuthorizationPolicy(Box<AuthorizationPolicy>),
+    /// Which tokens of requests workloads accept.
+    RequestAuthentication(Box<RequestAuthentication>),
 }
 
-/// The API group of all supported kinds but [`PEER_AUTHENTICATION`] and [`AUTHORIZATION_POLICY`].
+/// The API group of all supported kinds but those of [`SECURITY_GROUP`].
 pub const API_GROUP: &str = "networking.istio.io";
 /// Its versions, which have the same fields here; the preferred one first.
 pub const API_VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
@@ -142,12 +146,14 @@ pub const ENVOY_FILTER: &str = "EnvoyFilter";
 pub const PEER_AUTHENTICATION: &str = "PeerAuthentication";
 /// The kind of a [`Body::AuthorizationPolicy`].
 pub const AUTHORIZATION_POLICY: &str = "AuthorizationPolicy";
+/// The kind of a [`Body::RequestAuthentication`].
+pub const REQUEST_AUTHENTICATION: &str = "RequestAuthentication";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    const ALL: [&str; 9] = [
+    const ALL: [&str; 10] = [
         SERVICE_ENTRY,
         WORKLOAD_ENTRY,
         WORKLOAD_GROUP,
@@ -157,13 +163,14 @@ pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
         ENVOY_FILTER,
         PEER_AUTHENTICATION,
         AUTHORIZATION_POLICY,
+        REQUEST_AUTHENTICATION,
     ];
     ALL.into_iter().find(|kind| *kind == text)
 }
 
 /// The API group of a supported kind, and its versions.
 pub(crate) fn api_of(kind: &str) -> (&'static str, &'static [&'static str]) {
-    if [PEER_AUTHENTICATION, AUTHORIZATION_POLICY].contains(&kind) {
+    if [PEER_AUTHENTICATION, AUTHORIZATION_POLICY, REQUEST_AUTHENTICATION].contains(&kind) {
         (SECURITY_GROUP, &SECURITY_VERSIONS)
     } else {
         (API_GROUP, &API_VERSIONS)
@@ -184,6 +191,7 @@ impl Body {
             Self::EnvoyFilter(_) => ENVOY_FILTER,
             Self::PeerAuthentication(_) => PEER_AUTHENTICATION,
             Self::AuthorizationPolicy(_) => AUTHORIZATION_POLICY,
+            Self::RequestAuthentication(_) => REQUEST_AUTHENTICATION,
         }
     }
 }
@@ -197,7 +205,11 @@ impl Document {
     }
     /// Whether it stands in for a document that is not valid.
     pub(crate) fn is_stand_in(&self) -> bool {
-        if let Body::AuthorizationPolicy(policy) = &self.body { policy.is_stand_in } else { false }
+        match &self.body {
+            Body::AuthorizationPolicy(policy) => policy.is_stand_in,
+            Body::RequestAuthentication(policy) => policy.is_stand_in,
+            _ => false,
+        }
     }
     /// The declared hosts, as written.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {

@@ -13,9 +13,11 @@ mod load_balancer;
 mod names;
 mod pattern;
 mod peer_authentication;
+mod request_authentication;
 mod resolution;
 mod service_entry;
 mod sidecar;
+mod targets;
 mod virtual_service;
 mod workload;
 
@@ -64,6 +66,11 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
         }
         Body::AuthorizationPolicy(document) => {
             for (_, rule) in authorization_policy::RULES {
+                rule(document, faults);
+            }
+        }
+        Body::RequestAuthentication(document) => {
+            for (_, rule) in request_authentication::RULES {
                 rule(document, faults);
             }
         }

@@ -42,12 +42,13 @@ const VIRTUALS: &str = "virtualservices";
 const FILTERS: &str = "envoyfilters";
 const PEERS: &str = "peerauthentications";
 const AUTHORIZATIONS: &str = "authorizationpolicies";
+const TOKENS: &str = "requestauthentications";
 
 struct CrdHarness {
     named: bool,
 }
 
-const REFUSABLES: [Refusable; 9] = [
+const REFUSABLES: [Refusable; 10] = [
     Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
     Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
@@ -57,6 +58,7 @@ const REFUSABLES: [Refusable; 9] = [
     Refusable { name: FILTERS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: PEERS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: AUTHORIZATIONS, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: TOKENS, goes_stale: true, rest: Rest::Removal },
 ];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
@@ -76,6 +78,7 @@ impl Harness for CrdHarness {
             kind(FILTERS, "EnvoyFilter"),
             Kind { group: "security.istio.io", ..kind(PEERS, "PeerAuthentication") },
             Kind { group: "security.istio.io", ..kind(AUTHORIZATIONS, "AuthorizationPolicy") },
+            Kind { group: "security.istio.io", ..kind(TOKENS, "RequestAuthentication") },
             Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
         be(&server, "uid-1");

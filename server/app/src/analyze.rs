@@ -53,7 +53,10 @@ impl Severity {
             | Code::MESH_SHARES_UNMATCHED
             | Code::NACKED
             | Code::EGRESS_PROXY_UNREACHABLE
-            | Code::AUTHORIZATION_UNREADABLE => Self::Error,
+            | Code::AUTHORIZATION_UNREADABLE
+            | Code::TOKENS_UNREADABLE
+            | Code::KEYS_UNREACHABLE
+            | Code::KEYS_UNDECLARED => Self::Error,
             Code::POLICY_FIELD_IGNORED | Code::PATCH_UNUSED | Code::ROUTE_HOST_EXCEPTED => Self::Info,
             _ => Self::Warning,
         }

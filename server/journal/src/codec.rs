@@ -25,6 +25,7 @@ pub(crate) mod member;
 mod peer_authentication;
 mod policy;
 mod preset;
+mod request_authentication;
 mod service;
 mod settings;
 mod sidecar;

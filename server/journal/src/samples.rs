@@ -3,6 +3,7 @@
 mod authorization_policies;
 mod envoy_filters;
 mod policies;
+mod request_authentications;
 mod traffic_policies;
 mod virtual_services;
 

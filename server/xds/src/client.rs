@@ -152,6 +152,7 @@ impl ClientNode {
         class.inbound = inbound_modes(catalog, &class, &selected.policies);
         class.sidecar.clone_from(&selected.policies.sidecar);
         class.authorization.clone_from(&selected.policies.authorization);
+        class.tokens.clone_from(&selected.policies.tokens);
         class.patches = selected.patches;
         class.withholds_inbound = withholds_inbound(catalog, &class);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())

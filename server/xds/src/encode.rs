@@ -21,6 +21,7 @@ mod route_filters;
 mod route_match;
 mod spans;
 pub mod tls;
+mod tokens;
 mod traffic;
 
 use std::time::Duration;

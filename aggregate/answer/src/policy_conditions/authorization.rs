@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{AuthorizationAction, AuthorizationPolicy, Code, Condition, PolicyView};
+use tributary_model::{
+    AuthorizationAction, AuthorizationPolicy, Catalog, Code, Condition, Namespace, PolicyKey, PolicyKind,
+    PolicyView,
+};
 
 use super::condition;
+use crate::policies::in_order;
 
-/// Returns the condition of a policy that leaves the decision to an extension, or compares tokens of requests. Neither extensions
-/// nor tokens are read: requests that depend on them are refused.
-pub(super) fn undecided(view: &PolicyView) -> Option<Condition> {
+/// Returns the condition of a policy that leaves the decision to an extension, which none is asked for, or compares tokens of
+/// requests where no RequestAuthentication can apply: requests that depend on them are refused.
+pub(super) fn undecided(catalog: &Catalog, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
     let policy = view.authorization_policy()?;
     if policy.is_stand_in() {
         return None;
@@ -24,16 +28,26 @@ pub(super) fn undecided(view: &PolicyView) -> Option<Condition> {
         }
         AuthorizationAction::Allow | AuthorizationAction::Deny | AuthorizationAction::Audit => {
             let rules = with_tokens(policy);
-            if rules.is_empty() {
+            if rules.is_empty() || may_read_tokens(catalog, key) {
                 return None;
             }
             format!(
-                "tokens of requests are not read, so every request counts as one without a token in: {}",
+                "no RequestAuthentication reads tokens for its workloads, so every request counts as one without a token in: {}",
                 rules.join(", ")
             )
         }
     };
     Some(condition(Code::AUTHORIZATION_UNDECIDED, view, message))
+}
+
+/// Whether a RequestAuthentication may apply to workloads of a policy: one of the root namespace, or of a namespace of theirs.
+fn may_read_tokens(catalog: &Catalog, key: &PolicyKey) -> bool {
+    let kind = PolicyKind::RequestAuthentication;
+    let root = catalog.settings.root_namespace();
+    let is_of = |namespace: &Namespace| !in_order(catalog, kind, namespace).is_empty();
+    let is_any = || catalog.policies.keys().any(|other| other.kind == kind);
+    let is_wide = root.as_ref() == Some(&key.namespace);
+    is_of(&key.namespace) || root.as_ref().is_some_and(is_of) || (is_wide && is_any())
 }
 
 /// Returns the paths of the rules that compare tokens.
@@ -91,7 +105,7 @@ mod tests {
         assert_eq!(shown(custom(), false, Attribute::Method), [refused]);
         let dry = "TRB0473 extensions are not served, so its dry run reports nothing";
         assert_eq!(shown(custom(), true, Attribute::Method), [dry]);
-        let token = "TRB0473 tokens of requests are not read, so every request counts as one without a token in: rules[1]";
+        let token = "TRB0473 no RequestAuthentication reads tokens for its workloads, so every request counts as one without a token in: rules[1]";
         assert_eq!(shown(allow.clone(), false, Attribute::RequestPrincipal), [token]);
         assert_eq!(shown(allow, false, Attribute::Principal), [""; 0]);
     }

@@ -1,7 +1,10 @@
-//! Condition of a Sidecar whose egress proxy its clients do not reach.
+//! Condition of a Sidecar whose egress proxy its clients do not reach, and why clients do not receive an xDS cluster.
+//!
+//! `tokens` calls it for the hosts of keys.
 
 use tributary_model::{
-    Catalog, Code, Condition, EgressProxy, OutboundMode, PolicyKey, PolicyView, Resolution, ServiceView,
+    Catalog, Code, Condition, EgressProxy, Hostname, Namespace, OutboundMode, PolicyKey, PolicyView,
+    PortNumber, Resolution, ServiceView,
 };
 
 use super::condition;
@@ -12,34 +15,52 @@ use crate::scope::{ClientSidecar, Scope};
 /// Returns the condition of an egress proxy whose xDS cluster clients of the Sidecar's namespace do not receive.
 pub(super) fn unreachable_proxy(catalog: &Catalog, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
     let sidecar = view.sidecar()?;
-    let Some(OutboundMode::Proxy(proxy)) = &sidecar.outbound else { return None };
-    let EgressProxy { host, port } = proxy;
-    let why = obstacle(catalog, key, &ClientSidecar::new(key, sidecar), proxy)?;
+    let Some(OutboundMode::Proxy(EgressProxy { host, port })) = &sidecar.outbound else { return None };
+    let own = ClientSidecar::new(key, sidecar);
+    let why = obstacle(catalog, &key.namespace, Some(&own), (host, *port))?.text(&key.namespace);
     let message = format!("egress proxy {host}:{port}: {why}; connections to unknown hosts fail");
     Some(condition(Code::EGRESS_PROXY_UNREACHABLE, view, message))
 }
 
-fn obstacle(
+/// Why clients do not receive the xDS cluster of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    NotVisible,
+    Alias,
+    NoPort,
+    NotImported,
+}
+
+impl Obstacle {
+    pub(super) fn text(self, namespace: &Namespace) -> String {
+        match self {
+            Self::NotVisible => format!("no service of this host is visible to namespace {namespace}"),
+            Self::Alias => "it is an alias; name the host that it leads to".to_owned(),
+            Self::NoPort => "the service has no such port".to_owned(),
+            Self::NotImported => "no egress listener of the Sidecar imports it".to_owned(),
+        }
+    }
+}
+
+/// Returns why clients of a namespace, with this Sidecar if any, do not receive the xDS cluster of a host and port.
+pub(super) fn obstacle(
     catalog: &Catalog,
-    key: &PolicyKey,
-    sidecar: &ClientSidecar,
-    proxy: &EgressProxy,
-) -> Option<String> {
-    let seen = Scope::of(Some(&key.namespace));
-    let scope = Scope { sidecar: Some(sidecar), ..seen };
-    let found = |scope| resolve(catalog, proxy.host.as_str(), scope, &mut ());
-    let Some(visible) = found(seen) else {
-        return Some(format!("no service of this host is visible to namespace {}", key.namespace));
-    };
-    let has_port = |view: &ServiceView| view.port(proxy.port).is_some();
+    namespace: &Namespace,
+    sidecar: Option<&ClientSidecar>,
+    (host, number): (&Hostname, PortNumber),
+) -> Option<Obstacle> {
+    let seen = Scope::of(Some(namespace));
+    let scope = Scope { sidecar, ..seen };
+    let found = |scope| resolve(catalog, host.as_str(), scope, &mut ());
+    let Some(visible) = found(seen) else { return Some(Obstacle::NotVisible) };
     let reaches = |view: &ServiceView| {
-        view.port(proxy.port).is_some_and(|port| scope.admits(view, port, PortSet::Imported))
+        view.port(number).is_some_and(|port| scope.admits(view, port, PortSet::Imported))
     };
     match found(scope) {
-        _ if is_alias(visible) => Some("it is an alias; name the host that it leads to".to_owned()),
-        _ if !has_port(visible) => Some("the service has no such port".to_owned()),
+        _ if is_alias(visible) => Some(Obstacle::Alias),
+        _ if visible.port(number).is_none() => Some(Obstacle::NoPort),
         Some(view) if reaches(view) => None,
-        _ => Some("no egress listener of the Sidecar imports it".to_owned()),
+        _ => Some(Obstacle::NotImported),
     }
 }
 

@@ -151,7 +151,9 @@ fn ignored(declared: &DeclaredPolicy) -> Option<Condition> {
         return None;
     }
     let (code, message) = if declared.policy.is_stand_in() {
-        (Code::AUTHORIZATION_UNREADABLE, STANDS_IN.to_owned())
+        let is_of_tokens = declared.policy.kind() == PolicyKind::RequestAuthentication;
+        let code = if is_of_tokens { Code::TOKENS_UNREADABLE } else { Code::AUTHORIZATION_UNREADABLE };
+        (code, STANDS_IN.to_owned())
     } else {
         (Code::POLICY_FIELD_IGNORED, format!("these fields have no effect: {}", fields.join(", ")))
     };

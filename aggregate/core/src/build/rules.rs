@@ -31,7 +31,8 @@ impl State {
                 | Policy::VirtualService(_)
                 | Policy::EnvoyFilter(_)
                 | Policy::PeerAuthentication(_)
-                | Policy::AuthorizationPolicy(_) => None,
+                | Policy::AuthorizationPolicy(_)
+                | Policy::RequestAuthentication(_) => None,
             });
             let host = rule.map(|rule| &rule.host);
             relabeled |=

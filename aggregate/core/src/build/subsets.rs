@@ -48,7 +48,8 @@ impl State {
                 | Policy::VirtualService(_)
                 | Policy::EnvoyFilter(_)
                 | Policy::PeerAuthentication(_)
-                | Policy::AuthorizationPolicy(_) => false,
+                | Policy::AuthorizationPolicy(_)
+                | Policy::RequestAuthentication(_) => false,
             },
         )
     }

@@ -123,7 +123,8 @@ impl<'c> Found<'c> {
             | Policy::VirtualService(_)
             | Policy::EnvoyFilter(_)
             | Policy::PeerAuthentication(_)
-            | Policy::AuthorizationPolicy(_) => None,
+            | Policy::AuthorizationPolicy(_)
+            | Policy::RequestAuthentication(_) => None,
         }
     }
 }

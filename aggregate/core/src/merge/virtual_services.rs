@@ -61,7 +61,8 @@ fn first<'c>(context: &'c MergeContext, key: &PolicyKey) -> Option<&'c VirtualSe
         | Policy::DestinationRule(_)
         | Policy::EnvoyFilter(_)
         | Policy::PeerAuthentication(_)
-        | Policy::AuthorizationPolicy(_) => None,
+        | Policy::AuthorizationPolicy(_)
+        | Policy::RequestAuthentication(_) => None,
     }
 }
 

@@ -15,9 +15,9 @@ use tributary_model::{
     Evidence, ExportTo, Fact, FactKey, Gateway, GatewayAddress, GatewayKey, Generation, GroupPort, Health,
     HostPattern, Identity, Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef, PeerAuthentication,
     Policy, PolicyKey, PolicyKind, PortName, PortNumber, PortPolicies, PortSet, Protocol, ProviderId, Record,
-    RegistryName, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView,
-    Sidecar, Source, Stamped, Subset, SubsetRule, Target, Timestamp, Topology, Workload, WorkloadAddress,
-    WorkloadKey, WorkloadKind, WorkloadName,
+    RegistryName, RegistrySpec, RegistryUpdate, RequestAuthentication, Resolution, Selector, ServiceKey,
+    ServicePort, ServiceView, Sidecar, Source, Stamped, Subset, SubsetRule, Target, Timestamp, Topology,
+    Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_labels(text: &str) -> Labels {
@@ -217,6 +217,19 @@ pub(crate) fn mk_authorization(name: &str, labels: &str, is_valid: bool) -> Fact
     }
     let source = Source::new(ObjectId::new(kind.as_str(), namespace, name));
     let declared = DeclaredPolicy { source, created: None, policy: Policy::AuthorizationPolicy(policy) };
+    Fact::Policy(PolicyKey { kind, namespace: mk_ns(namespace), name: name.into() }, Arc::new(declared))
+}
+
+/// Returns a RequestAuthentication as [`mk_authorization`] returns an AuthorizationPolicy.
+pub(crate) fn mk_tokens(name: &str, labels: &str, is_valid: bool) -> Fact {
+    let (namespace, name) = name.split_once('/').unwrap();
+    let kind = PolicyKind::RequestAuthentication;
+    let mut policy = RequestAuthentication::stand_in(mk_labels(labels));
+    if is_valid {
+        policy.ignored = Arc::default();
+    }
+    let source = Source::new(ObjectId::new(kind.as_str(), namespace, name));
+    let declared = DeclaredPolicy { source, created: None, policy: Policy::RequestAuthentication(policy) };
     Fact::Policy(PolicyKey { kind, namespace: mk_ns(namespace), name: name.into() }, Arc::new(declared))
 }
 

@@ -75,6 +75,23 @@ fn policy_that_stands_in_has_a_condition() {
     assert_eq!(codes(&mut world, &policy), []);
     world.put("file", [mk_authorization("shop/a", "", false)]);
     assert_eq!(codes(&mut world, &policy), [], "the last valid one stays");
+    let tokens = mk_tokens("shop/a", "", false);
+    world.put("file", [tokens.clone()]);
+    assert_eq!(codes(&mut world, &tokens), [Code::TOKENS_UNREADABLE]);
+    world.put("file", [mk_tokens("shop/a", "", true)]);
+    world.put("file", [tokens.clone()]);
+    assert_eq!(codes(&mut world, &tokens), [], "the last valid one stays");
+}
+
+#[test]
+fn request_authentications_apply_together() {
+    let mut world = World::of_files();
+    let all = [("shop/a", ""), ("shop/b", ""), ("shop/c", "a=1"), ("shop/d", "b=1")];
+    let all = all.map(|(name, labels)| mk_tokens(name, labels, true));
+    world.list("file", all.iter().cloned().chain([mk_workload("w", "10.0.0.1", "a=1,b=1")]));
+    for policy in &all {
+        assert_eq!(codes(&mut world, policy), [], "{policy:?}");
+    }
 }
 
 #[test]

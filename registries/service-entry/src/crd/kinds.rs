@@ -6,8 +6,8 @@ use tributary_model::{CollectionKind, InvalidName, Namespace, Scope};
 use crate::document::unserved::{UNSERVED, UnservedKind};
 use crate::document::{
     API_GROUP, API_VERSIONS, AUTHORIZATION_POLICY, DESTINATION_RULE, ENVOY_FILTER, PEER_AUTHENTICATION,
-    SECURITY_GROUP, SECURITY_VERSIONS, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY,
-    WORKLOAD_GROUP,
+    REQUEST_AUTHENTICATION, SECURITY_GROUP, SECURITY_VERSIONS, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE,
+    WORKLOAD_ENTRY, WORKLOAD_GROUP,
 };
 use crate::source::{Content, Need};
 
@@ -15,7 +15,7 @@ use crate::source::{Content, Need};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kinds {
     /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter,
-    /// PeerAuthentication and AuthorizationPolicy, and the names of objects of the kinds that are not served: for the config cluster.
+    /// PeerAuthentication, AuthorizationPolicy and RequestAuthentication, and the names of objects of the kinds that are not served: for the config cluster.
     #[default]
     All,
     /// WorkloadEntry alone: for a remote cluster, whose Services may select them.
@@ -67,15 +67,25 @@ pub(crate) const PEER_AUTHENTICATIONS: Resource = Resource {
 pub(crate) const AUTHORIZATION_POLICIES: Resource =
     Resource { plural: "authorizationpolicies", kind: AUTHORIZATION_POLICY, ..PEER_AUTHENTICATIONS };
 
+/// The RequestAuthentication resource.
+pub(crate) const REQUEST_AUTHENTICATIONS: Resource =
+    Resource { plural: "requestauthentications", kind: REQUEST_AUTHENTICATION, ..PEER_AUTHENTICATIONS };
+
 /// What the objects of a kind contain. Without the ServiceEntries clients lose hosts, without the Sidecars it is unknown
 /// which clients they restrict, without the DestinationRules clients connect without their TLS, without the
 /// VirtualServices requests go elsewhere, without the EnvoyFilters clients may lack filters that protect them, without
-/// the PeerAuthentications workloads may accept plain connections, and without the AuthorizationPolicies any request.
+/// the PeerAuthentications workloads may accept plain connections, without the AuthorizationPolicies any request, and without
+/// the RequestAuthentications any token.
 pub(crate) fn content(resource: &Resource) -> Content {
     let (kinds, need): (&[CollectionKind], Need) = match resource.kind {
         SERVICE_ENTRY => (&[CollectionKind::Services, CollectionKind::Groups], Need::Always),
-        SIDECAR | DESTINATION_RULE | VIRTUAL_SERVICE | ENVOY_FILTER | PEER_AUTHENTICATION
-        | AUTHORIZATION_POLICY => (&[CollectionKind::Policies], Need::Always),
+        SIDECAR
+        | DESTINATION_RULE
+        | VIRTUAL_SERVICE
+        | ENVOY_FILTER
+        | PEER_AUTHENTICATION
+        | AUTHORIZATION_POLICY
+        | REQUEST_AUTHENTICATION => (&[CollectionKind::Policies], Need::Always),
         WORKLOAD_ENTRY => (&[CollectionKind::Workloads], Need::WhileReadable),
         // it has no facts: the list only ends the problems of its objects
         _ => (&[CollectionKind::Groups], Need::WhileReadable),
@@ -86,7 +96,7 @@ pub(crate) fn content(resource: &Resource) -> Content {
 impl Kinds {
     /// The resources to watch. All of them are optional: a cluster without their definitions or the right to read them is read.
     pub fn resources(self) -> &'static [Resource] {
-        const ALL: [Resource; 9] = [
+        const ALL: [Resource; 10] = [
             SERVICE_ENTRIES,
             WORKLOAD_ENTRIES,
             WORKLOAD_GROUPS,
@@ -96,6 +106,7 @@ impl Kinds {
             ENVOY_FILTERS,
             PEER_AUTHENTICATIONS,
             AUTHORIZATION_POLICIES,
+            REQUEST_AUTHENTICATIONS,
         ];
         const ENTRIES: [Resource; 1] = [WORKLOAD_ENTRIES];
         match self {
@@ -143,7 +154,8 @@ mod tests {
                 "virtualservices",
                 "envoyfilters",
                 "peerauthentications",
-                "authorizationpolicies"
+                "authorizationpolicies",
+                "requestauthentications"
             ]
         );
         assert_eq!(content(&DESTINATION_RULES).kinds, [CollectionKind::Policies]);

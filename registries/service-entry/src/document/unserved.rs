@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use tributary_kube_client::Resource;
 
-use super::{API_GROUP, API_VERSIONS, SECURITY_GROUP, SECURITY_VERSIONS};
+use super::{API_GROUP, API_VERSIONS};
 
 /// A kind that is not served.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct UnservedKind {
 }
 
 /// The kinds of Istio that are not served.
-pub(crate) static UNSERVED: [UnservedKind; 5] = [
+pub(crate) static UNSERVED: [UnservedKind; 4] = [
     unserved(
         (API_GROUP, &API_VERSIONS),
         ("gateways", "Gateway"),
@@ -38,11 +38,6 @@ pub(crate) static UNSERVED: [UnservedKind; 5] = [
         ("extensions.istio.io", &["v1alpha1"]),
         ("wasmplugins", "WasmPlugin"),
         "requests do not pass through its filter",
-    ),
-    unserved(
-        (SECURITY_GROUP, &SECURITY_VERSIONS),
-        ("requestauthentications", "RequestAuthentication"),
-        "requests are not restricted by it: their tokens are not checked",
     ),
 ];
 
@@ -80,16 +75,13 @@ mod tests {
             assert_eq!(UnservedKind::find(kind, "gateway.networking.k8s.io/v1"), None, "{kind}");
         }
         assert_eq!(UnservedKind::find("Sidecar", "networking.istio.io/v1"), None);
-        for kind in ["PeerAuthentication", "AuthorizationPolicy"] {
+        for kind in ["PeerAuthentication", "AuthorizationPolicy", "RequestAuthentication"] {
             assert_eq!(UnservedKind::find(kind, "security.istio.io/v1"), None);
         }
     }
 
     #[test]
-    fn kinds_that_restrict_requests_name_the_effect() {
-        let restricts = |known: &&UnservedKind| known.message().contains("requests are not restricted by it");
-        let kinds: Vec<&str> = UNSERVED.iter().filter(restricts).map(|known| known.resource.kind).collect();
-        assert_eq!(kinds, ["RequestAuthentication"]);
+    fn kinds_are_listed_where_the_cluster_has_them() {
         assert!(UNSERVED.iter().all(|known| known.resource.optional && known.resource.namespaced));
     }
 }

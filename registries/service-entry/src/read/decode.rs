@@ -13,6 +13,7 @@ mod load_balancer;
 mod meta;
 mod numbers;
 mod peer_authentication;
+mod request_authentication;
 mod service_entry;
 mod sidecar;
 mod traffic_policy;
@@ -24,13 +25,14 @@ use tributary_model::Code;
 use crate::document::unserved::UnservedKind;
 use crate::document::{
     API_GROUP, AUTHORIZATION_POLICY, Body, DESTINATION_RULE, Document, ENVOY_FILTER, Located,
-    PEER_AUTHENTICATION, SECURITY_GROUP, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY,
-    WORKLOAD_GROUP, api_of, known_kind,
+    PEER_AUTHENTICATION, REQUEST_AUTHENTICATION, SECURITY_GROUP, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE,
+    WORKLOAD_ENTRY, WORKLOAD_GROUP, api_of, known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
 pub(crate) use envoy_filter::MOST_PATCHES;
 use fields::Fields;
+pub(crate) use http_route::base64;
 pub(crate) use virtual_service::is_ipv6;
 
 /// Decodes a document; `None` if too much is missing. The faults decide whether it may be served.
@@ -73,6 +75,9 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
         AUTHORIZATION_POLICY => {
             Body::AuthorizationPolicy(Box::new(authorization_policy::decode(spec, path, faults)))
         }
+        REQUEST_AUTHENTICATION => {
+            Body::RequestAuthentication(Box::new(request_authentication::decode(spec, path, faults)))
+        }
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }
@@ -90,7 +95,7 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     }
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}, or {PEER_AUTHENTICATION} or {AUTHORIZATION_POLICY} of {SECURITY_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}, or {PEER_AUTHENTICATION}, {AUTHORIZATION_POLICY} or {REQUEST_AUTHENTICATION} of {SECURITY_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);

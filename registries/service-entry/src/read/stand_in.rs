@@ -1,4 +1,4 @@
-//! Documents that stand in for AuthorizationPolicies that are not valid.
+//! Documents that stand in for AuthorizationPolicies and RequestAuthentications that are not valid.
 //!
 //! The sources of files and clusters serve one while no version of its object is valid: it refuses every request of the
 //! workloads that the object selects, as far as its selector can be read. An absent policy would open them. A policy that
@@ -11,7 +11,10 @@ use tributary_model::kubernetes_names::{is_label_key, is_label_value};
 use tributary_model::{Labels, Namespace, ObjectId};
 
 use crate::convert::is_dry_run;
-use crate::document::{AUTHORIZATION_POLICY, AuthorizationPolicy, Body, Document, Located, Meta};
+use crate::document::{
+    AUTHORIZATION_POLICY, AuthorizationPolicy, Body, Document, Located, Meta, REQUEST_AUTHENTICATION,
+    RequestAuthentication,
+};
 use crate::read::fault::Pos;
 use crate::read::identity::{self, ObjectIdentity};
 use crate::read::node::{Node, Value};
@@ -22,8 +25,9 @@ pub(crate) fn of_node(node: &Node, draft: Option<&Document>) -> Option<Arc<Docum
     let meta = draft.map_or_else(|| meta(&id), |draft| Some(draft.meta.clone()))?;
     let spec = node.get("spec");
     let is_audit = |spec: &Node| spec.get("action").and_then(Node::text) == Some("AUDIT");
-    let refuses = !is_dry_run(&meta) && !spec.is_some_and(|spec| is_audit(spec) || concerns_no_sidecar(spec));
-    refuses.then(|| document(meta, spec.map(selector).unwrap_or_default()))
+    let only_reports = id.kind == AUTHORIZATION_POLICY && (is_dry_run(&meta) || spec.is_some_and(is_audit));
+    let refuses = !only_reports && !spec.is_some_and(concerns_no_sidecar);
+    refuses.then(|| document(id.kind, meta, spec.map(selector).unwrap_or_default()))
 }
 
 /// Returns the document that stands in for a text that cannot be read as a tree.
@@ -36,7 +40,7 @@ pub(crate) fn of_text(text: &str) -> Option<Arc<Document>> {
 /// Returns the document that stands in for an object of which nothing but its identity can be read.
 pub(crate) fn of_object(id: &ObjectId) -> Option<Arc<Document>> {
     let meta = meta(id)?;
-    (id.kind == AUTHORIZATION_POLICY).then(|| document(meta, Labels::default()))
+    stands_in(id.kind).then(|| document(id.kind, meta, Labels::default()))
 }
 
 /// Returns the policy that a document of this API version is. Other programs have a kind of the same name; a version that Istio
@@ -45,13 +49,25 @@ fn policy(identity: ObjectIdentity, api: Option<&str>) -> Option<ObjectId> {
     let ObjectIdentity::Object(id) = identity else { return None };
     let is_of_istio =
         api.is_none_or(|api| api.split('/').next().is_some_and(|group| group.ends_with("istio.io")));
-    (id.kind == AUTHORIZATION_POLICY && is_of_istio).then_some(id)
+    (stands_in(id.kind) && is_of_istio).then_some(id)
 }
 
-fn document(meta: Meta, selector: Labels) -> Arc<Document> {
+/// Whether objects of a kind have such documents.
+fn stands_in(kind: &str) -> bool {
+    [AUTHORIZATION_POLICY, REQUEST_AUTHENTICATION].contains(&kind)
+}
+
+fn document(kind: &str, meta: Meta, selector: Labels) -> Arc<Document> {
     let selector = (!selector.is_empty()).then(|| Located::new(Pos::default(), selector));
-    let policy = AuthorizationPolicy { selector, is_stand_in: true, ..AuthorizationPolicy::default() };
-    Arc::new(Document { at: Located::default(), meta, body: Body::AuthorizationPolicy(Box::new(policy)) })
+    let is_stand_in = true;
+    let body = if kind == REQUEST_AUTHENTICATION {
+        let policy = RequestAuthentication { selector, is_stand_in, ..RequestAuthentication::default() };
+        Body::RequestAuthentication(Box::new(policy))
+    } else {
+        let policy = AuthorizationPolicy { selector, is_stand_in, ..AuthorizationPolicy::default() };
+        Body::AuthorizationPolicy(Box::new(policy))
+    };
+    Arc::new(Document { at: Located::default(), meta, body })
 }
 
 fn meta(id: &ObjectId) -> Option<Meta> {

@@ -2,10 +2,10 @@
 
 use tributary_model::{Attribute, Code};
 
-use super::names;
+use super::{names, targets};
+use crate::document::Text;
 use crate::document::authorization_policy::values::{Invalid, attribute_of, value_of};
 use crate::document::authorization_policy::{Action, AuthorizationPolicy, Clause, Rule};
-use crate::document::{SERVICE_ENTRY, Text};
 use crate::read::fault::{Faults, Pos, clip};
 
 pub(super) type Check = fn(&AuthorizationPolicy, &mut Faults);
@@ -33,15 +33,6 @@ const MOST_VALUES: usize = 10_000;
 const LONGEST_VALUE: usize = 4_096;
 /// Maximum number of service accounts of a field, as in Istio.
 const MOST_ACCOUNTS: usize = 16;
-
-/// Kinds to which a policy may be attached, with their groups.
-const TARGETS: [(&str, &str); 5] = [
-    ("", "Service"),
-    ("core", "Service"),
-    ("networking.istio.io", SERVICE_ENTRY),
-    ("gateway.networking.k8s.io", "Gateway"),
-    ("gateway.networking.k8s.io", "GatewayClass"),
-];
 
 /// Values that a rule compares with one attribute.
 struct Compared<'p> {
@@ -126,49 +117,15 @@ fn authorization_selector_is_valid(policy: &AuthorizationPolicy, faults: &mut Fa
 }
 
 fn workloads_are_selected_in_one_way(policy: &AuthorizationPolicy, faults: &mut Faults) {
-    let is_single = |path: &str| path == "spec.targetRef";
-    let single = policy.targets.iter().any(|target| is_single(&target.path));
-    let several = policy.targets.iter().any(|target| !is_single(&target.path));
-    if [policy.selector.is_some(), single, several].iter().filter(|is_set| **is_set).count() > 1 {
-        let message =
-            "spec.selector, spec.targetRef and spec.targetRefs exclude each other; keep one of them";
-        faults.refuse(Code::VALUE_INVALID, policy.at.at, message);
-    }
+    targets::exclude_a_selector(policy.selector.is_some(), &policy.targets, policy.at.at, faults);
 }
 
 fn targets_are_gateways_and_services(policy: &AuthorizationPolicy, faults: &mut Faults) {
-    for target in &policy.targets {
-        let path = &target.path;
-        if target.name.value.is_empty() {
-            let message = format!("{path}.name is missing; add it");
-            faults.refuse(Code::MISSING_FIELD, target.at.at, message);
-        }
-        if !target.namespace.value.is_empty() {
-            let message =
-                format!("{path}.namespace is not allowed: targets are of the policy's namespace; remove it");
-            faults.refuse(Code::VALUE_INVALID, target.namespace.at, message);
-        }
-        if !TARGETS.contains(&(&*target.group.value, &*target.kind.value)) {
-            let message = format!(
-                "{path}: {:?} of group {:?} is no target; write a Service, a ServiceEntry of networking.istio.io, or a \
-                 Gateway or GatewayClass of gateway.networking.k8s.io",
-                clip(&target.kind.value),
-                clip(&target.group.value)
-            );
-            faults.refuse(Code::VALUE_INVALID, target.at.at, message);
-        }
-    }
+    targets::are_gateways_and_services(&policy.targets, faults);
 }
 
 fn targets_concern_no_sidecar(policy: &AuthorizationPolicy, faults: &mut Faults) {
-    if let Some(target) = policy.targets.first() {
-        let message = format!(
-            "{}: the policy concerns gateways and waypoints, which are not served, and no sidecar; write spec.selector for \
-             one that sidecars follow",
-            target.path
-        );
-        faults.warn(Code::KIND_NOT_SERVED, target.at.at, message);
-    }
+    targets::concern_no_sidecar(&policy.targets, faults);
 }
 
 fn actions_that_need_rules_have_them(policy: &AuthorizationPolicy, faults: &mut Faults) {

@@ -4,6 +4,7 @@ mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
 mod peer_authentication;
+mod request_authentication;
 mod sidecar;
 mod virtual_service;
 

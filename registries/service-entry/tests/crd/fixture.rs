@@ -20,6 +20,7 @@ pub(crate) const VIRTUALS: &str = "virtualservices";
 pub(crate) const FILTERS: &str = "envoyfilters";
 pub(crate) const PEERS: &str = "peerauthentications";
 pub(crate) const AUTHORIZATIONS: &str = "authorizationpolicies";
+pub(crate) const TOKENS: &str = "requestauthentications";
 
 pub(crate) fn kind(plural: &'static str) -> Kind {
     served(plural, "v1")
@@ -35,10 +36,11 @@ pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
         FILTERS => "EnvoyFilter",
         PEERS => "PeerAuthentication",
         AUTHORIZATIONS => "AuthorizationPolicy",
+        TOKENS => "RequestAuthentication",
         _ => "WorkloadGroup",
     };
-    let group =
-        if [PEERS, AUTHORIZATIONS].contains(&plural) { "security.istio.io" } else { "networking.istio.io" };
+    let is_of_security = [PEERS, AUTHORIZATIONS, TOKENS].contains(&plural);
+    let group = if is_of_security { "security.istio.io" } else { "networking.istio.io" };
     Kind { group, version, plural, kind, namespaced: true }
 }
 
@@ -100,6 +102,15 @@ pub(crate) fn authorization(name: &str, action: &str) -> Value {
     policy
 }
 
+/// A RequestAuthentication for workloads `app=pay` with one rule, whose keys are at this address.
+pub(crate) fn tokens(name: &str, address: &str) -> Value {
+    let selector = json!({ "matchLabels": { "app": "pay" } });
+    let spec = json!({ "selector": selector, "jwtRules": [{ "issuer": "iss", "jwksUri": address }] });
+    let mut policy = object("RequestAuthentication", name, spec);
+    policy["apiVersion"] = "security.istio.io/v1".into();
+    policy
+}
+
 pub(crate) fn server() -> ApiServer {
     ApiServer::new(&[
         kind(ENTRIES),
@@ -111,6 +122,7 @@ pub(crate) fn server() -> ApiServer {
         served(FILTERS, "v1alpha3"),
         kind(PEERS),
         kind(AUTHORIZATIONS),
+        kind(TOKENS),
     ])
 }
 

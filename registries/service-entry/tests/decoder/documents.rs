@@ -105,6 +105,7 @@ pub(crate) fn mk_documents() -> Vec<Tree> {
         mk_envoy_filter(),
         mk_peer_authentication(),
         mk_authorization_policy(),
+        mk_request_authentication(),
     ]
     .into_iter()
     .map(without_placeholder)
@@ -237,6 +238,32 @@ fn mk_authorization_policy() -> Tree {
         ("rules", Tree::List(vec![rule])),
     ];
     of_security(mk_document("AuthorizationPolicy", map(spec)))
+}
+
+fn mk_request_authentication() -> Tree {
+    let texts = |of: &[&'static str]| Tree::List(of.iter().map(|text| plain(text)).collect());
+    let header = map([("name", plain("x-token")), ("prefix", plain("\"Bearer \""))]);
+    let claim = map([("header", plain("x-group")), ("claim", plain("group"))]);
+    let rule = map([
+        ("issuer", plain("https://iss.test")),
+        ("audiences", texts(&["pay"])),
+        ("jwksUri", plain("https://keys.test/jwks")),
+        ("fromHeaders", Tree::List(vec![header])),
+        ("fromParams", texts(&["token"])),
+        ("fromCookies", texts(&["session"])),
+        ("forwardOriginalToken", plain("true")),
+        ("outputPayloadToHeader", plain("x-claims")),
+        ("outputClaimToHeaders", Tree::List(vec![claim])),
+        ("spaceDelimitedClaims", texts(&["roles"])),
+        ("timeout", plain("5s")),
+    ]);
+    let keys = plain("'{\"keys\": [{\"kty\": \"oct\", \"k\": \"c2VjcmV0\"}]}'");
+    let inline = map([("issuer", plain("iss")), ("jwks", keys)]);
+    let spec = [
+        ("selector", map([("matchLabels", map([("app", plain("pay"))]))])),
+        ("jwtRules", Tree::List(vec![rule, inline])),
+    ];
+    of_security(mk_document("RequestAuthentication", map(spec)))
 }
 
 /// An EnvoyFilter with one patch.

@@ -91,7 +91,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/policies",
         access: Access::Loopback,
         changes: false,
-        about: "PolicyList: policies, such as Sidecars, DestinationRules, VirtualServices, EnvoyFilters, PeerAuthentications and AuthorizationPolicies, with their sources and conditions; takes `name`, `namespace`, `host`, `registry`, `limit`, `after`",
+        about: "PolicyList: policies, such as Sidecars, DestinationRules, VirtualServices, EnvoyFilters, PeerAuthentications, AuthorizationPolicies and RequestAuthentications, with their sources and conditions; takes `name`, `namespace`, `host`, `registry`, `limit`, `after`",
         handler: || get(debug::policies),
     },
     Route {

@@ -109,7 +109,8 @@ impl From<Source> for RegistryConfig {
 
 impl RegistryConfig {
     /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries, WorkloadGroups, Sidecars,
-    /// DestinationRules, VirtualServices, EnvoyFilters, PeerAuthentications and AuthorizationPolicies of a Kubernetes cluster.
+    /// DestinationRules, VirtualServices, EnvoyFilters, PeerAuthentications,
+    /// AuthorizationPolicies and RequestAuthentications of a Kubernetes cluster.
     pub const ENTRIES: &'static str = "-entries";
 
     /// Stands for the location of a flag whose kind takes none.

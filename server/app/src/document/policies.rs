@@ -11,7 +11,7 @@ use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
     AttributeMatch, AuthorizationRule, Catalog, Code, Collection, CollectionKind, Condition, HostPattern,
-    Hostname, Labels, Namespace, ObjectId, Policy, PolicyKey, PolicyKind, PolicyView,
+    Hostname, Labels, Namespace, ObjectId, Policy, PolicyKey, PolicyKind, PolicyView, TokenKeys, TokenRule,
 };
 use tributary_xds::answers::{RefusedPatches, UsedPatches};
 
@@ -24,8 +24,8 @@ use super::{ConditionItem, ObjectItem, timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyItem {
-    /// `Sidecar`, `DestinationRule`, `VirtualService`, `EnvoyFilter`, `PeerAuthentication` or
-    /// `AuthorizationPolicy`; or a kind whose objects are not served, such as `Telemetry`.
+    /// `Sidecar`, `DestinationRule`, `VirtualService`, `EnvoyFilter`, `PeerAuthentication`,
+    /// `AuthorizationPolicy` or `RequestAuthentication`; or a kind whose objects are not served, such as `Telemetry`.
     pub kind: String,
     /// Namespace.
     pub namespace: String,
@@ -171,7 +171,8 @@ fn concerns(policy: &Policy, key: &PolicyKey, domain: &str, host: &str) -> bool 
         Policy::Sidecar(_)
         | Policy::EnvoyFilter(_)
         | Policy::PeerAuthentication(_)
-        | Policy::AuthorizationPolicy(_) => false,
+        | Policy::AuthorizationPolicy(_)
+        | Policy::RequestAuthentication(_) => false,
         Policy::DestinationRule(of) => matches(&of.host),
         Policy::VirtualService(of) => of.hosts.iter().any(matches),
     }
@@ -230,6 +231,7 @@ fn items(policy: &Policy) -> usize {
         }
         Policy::PeerAuthentication(of) => 1 + of.ports.len(),
         Policy::AuthorizationPolicy(of) => 1 + of.rules.iter().map(items_of_rule).sum::<usize>(),
+        Policy::RequestAuthentication(of) => 1 + of.rules.iter().map(items_of_tokens).sum::<usize>(),
         // an item has about 20 bytes
         Policy::EnvoyFilter(of) => {
             let patches = of.patches.iter();
@@ -246,13 +248,21 @@ fn items_of_rule(rule: &AuthorizationRule) -> usize {
     1 + clauses.chain(rule.when.iter()).map(values).sum::<usize>()
 }
 
+fn items_of_tokens(rule: &TokenRule) -> usize {
+    let keys = if let TokenKeys::Inline(keys) = &rule.keys { keys.len() / 20 } else { 1 };
+    let lists = [&rule.audiences, &rule.params, &rule.cookies, &rule.spaced_claims];
+    let texts = lists.iter().map(|list| list.len()).sum::<usize>();
+    1 + keys + texts + rule.headers.len() + rule.claim_headers.len()
+}
+
 /// Returns the hosts that a policy concerns.
 fn host(policy: &Policy) -> String {
     match policy {
         Policy::Sidecar(_)
         | Policy::EnvoyFilter(_)
         | Policy::PeerAuthentication(_)
-        | Policy::AuthorizationPolicy(_) => String::new(),
+        | Policy::AuthorizationPolicy(_)
+        | Policy::RequestAuthentication(_) => String::new(),
         Policy::DestinationRule(of) => of.host.to_string(),
         Policy::VirtualService(of) => {
             let shown: Vec<&str> = of.hosts.iter().take(SHOWN_HOSTS).map(HostPattern::as_str).collect();
@@ -272,6 +282,7 @@ const fn selector(policy: &Policy) -> Option<&Labels> {
         Policy::EnvoyFilter(of) => Some(&of.selector),
         Policy::PeerAuthentication(of) => Some(&of.selector),
         Policy::AuthorizationPolicy(of) => Some(&of.selector),
+        Policy::RequestAuthentication(of) => Some(&of.selector),
     }
 }
 

@@ -9,6 +9,7 @@ mod envoy_filter;
 mod http_route;
 mod load_balancer;
 mod peer_authentication;
+mod request_authentication;
 mod sidecar;
 mod virtual_service;
 
@@ -27,6 +28,7 @@ pub(super) fn spec(policy: &Policy) -> Value {
         Policy::EnvoyFilter(policy) => envoy_filter::spec(policy),
         Policy::PeerAuthentication(policy) => peer_authentication::spec(policy),
         Policy::AuthorizationPolicy(policy) => authorization_policy::spec(policy),
+        Policy::RequestAuthentication(policy) => request_authentication::spec(policy),
     }
 }
 

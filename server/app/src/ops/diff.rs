@@ -126,7 +126,7 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 17] = [
+const ATTRIBUTES: [Attribute; 18] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
@@ -153,6 +153,7 @@ const ATTRIBUTES: [Attribute; 17] = [
         to.withholds_inbound = from.withholds_inbound;
     }),
     ("AuthorizationPolicies", authorization, |to, from| to.authorization.clone_from(&from.authorization)),
+    ("checks of tokens", tokens, |to, from| to.tokens.clone_from(&from.tokens)),
     ("labels that rules compare", |c| labels(&c.labels), |to, from| to.labels.clone_from(&from.labels)),
 ];
 
@@ -208,6 +209,14 @@ fn authorization(class: &ClientClass) -> String {
     let policies = class.authorization.iter().flat_map(|chain| chain.policies.iter());
     let names: Vec<String> = policies.map(|of| format!("{}/{}", of.key.namespace, of.key.name)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(",") }
+}
+
+/// Describes the issuers of tokens, or the policies that refuse every request.
+fn tokens(class: &ClientClass) -> String {
+    let Some(checks) = &class.tokens else { return "none".to_owned() };
+    let refusing = checks.refusing.iter().map(|key| format!("{}/{} refuses", key.namespace, key.name));
+    let issuers = checks.rules.iter().map(|rule| rule.issuer.to_string());
+    issuers.chain(refusing).collect::<Vec<_>>().join(",")
 }
 
 fn closed(ports: ClosedPorts) -> String {
@@ -347,8 +356,9 @@ mod tests {
             patches: _,
             inbound: _,
             authorization: _,
+            tokens: _,
             withholds_inbound: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 17);
+        assert_eq!(ATTRIBUTES.len(), 18);
     }
 }

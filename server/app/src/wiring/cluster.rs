@@ -1,6 +1,6 @@
 //! Kubernetes cluster as two registries of one membership: its own objects, and its custom resources
 //! (ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter,
-//! PeerAuthentication, AuthorizationPolicy).
+//! PeerAuthentication, AuthorizationPolicy, RequestAuthentication).
 //!
 //! Their runs connect, reconnect and lead as `tributary_kube_client` does it; this module chooses the options
 //! from the configuration and joins the two factories.

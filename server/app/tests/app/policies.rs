@@ -412,35 +412,35 @@ async fn objects_of_unserved_kinds_are_listed_with_their_meaning() {
     };
     put(dir.path(), "a.yaml", &mk_sidecar("narrow", NARROW));
     put(dir.path(), "b.yaml", &mk("telemetry.istio.io/v1", "Telemetry", "logs"));
-    put(dir.path(), "c.yaml", &mk("security.istio.io/v1", "RequestAuthentication", "deny"));
+    put(dir.path(), "c.yaml", &mk("extensions.istio.io/v1alpha1", "WasmPlugin", "plug"));
     let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
-    let table = world.until("get policies -o wide", "deny").await;
-    let row = table.lines().find(|line| line.contains("deny")).unwrap();
-    for part in ["RequestAuthentication", "NotServed", "TRB0327", "c.yaml:2:7", "not restricted by it"] {
+    let table = world.until("get policies -o wide", "plug").await;
+    let row = table.lines().find(|line| line.contains("plug")).unwrap();
+    for part in ["WasmPlugin", "NotServed", "TRB0327", "c.yaml:2:7", "do not pass through its filter"] {
         assert!(row.contains(part), "no {part:?} in {row}");
     }
     let rows: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2)).collect();
-    assert_eq!(rows, ["narrow", "deny", "logs"], "what is served precedes");
-    for (name, count) in [("Telemetry", 1), ("shop/deny", 1), ("Telemetry/shop/logs", 1), ("logs -n web", 0)]
+    assert_eq!(rows, ["narrow", "logs", "plug"], "what is served precedes");
+    for (name, count) in [("Telemetry", 1), ("shop/plug", 1), ("Telemetry/shop/logs", 1), ("logs -n web", 0)]
     {
         let found = world.run(&format!("get policies {name} -o name")).await;
         assert_eq!(found.out.lines().count(), count, "{name}: {}", found.out);
     }
-    let problems = world.until("get registries -o wide", "deny").await;
+    let problems = world.until("get registries -o wide", "plug").await;
     assert!(
         problems.contains("Telemetry shop/logs") && problems.contains("write no access logs"),
         "{problems}"
     );
     let ready = world.readyz().await;
-    assert!(!ready.contains("Telemetry") && !ready.contains("deny"), "nothing waits for them: {ready}");
+    assert!(!ready.contains("Telemetry") && !ready.contains("plug"), "nothing waits for them: {ready}");
     let live = world.run("analyze --live").await;
-    assert!(live.out.contains("warning [RequestAuthentication shop/deny]"), "{}", live.out);
+    assert!(live.out.contains("warning [WasmPlugin shop/plug]"), "{}", live.out);
     let files = world.run(&format!("analyze -f {}", dir.path().display())).await;
     assert_eq!(files.exit, Ok(Exit::Ok), "a warning is below the threshold: {}", files.out);
-    assert!(files.out.contains("c.yaml:2:7: warning [RequestAuthentication shop/deny]"), "{}", files.out);
+    assert!(files.out.contains("c.yaml:2:7: warning [WasmPlugin shop/plug]"), "{}", files.out);
     std::fs::remove_file(dir.path().join("c.yaml")).unwrap();
     let gone = async {
-        while world.run("get policies").await.out.contains("deny") {
+        while world.run("get policies").await.out.contains("plug") {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };

@@ -104,3 +104,34 @@ async fn authorization_policies_are_shown_as_they_are_served() {
     assert_eq!(table.matches("shop").count(), 1, "{table}");
     assert!(table.contains("TRB0327") && table.contains("no sidecar"), "{table}");
 }
+
+#[tokio::test]
+async fn request_authentications_are_shown_as_they_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let mk = |spec: &str| mk("RequestAuthentication", "pay", spec);
+    let keys = "{\"keys\":[{\"k\":\"c2VjcmV0\",\"kty\":\"oct\"}]}";
+    let spec = format!(
+        "  selector: {{matchLabels: {{app: pay}}}}\n  jwtRules:\n  - issuer: a\n    jwks: '{keys}'\n    fromHeaders: [{{name: x, prefix: \"B \"}}]\n  - jwksUri: https://keys.test/jwks\n    timeout: 7s\n"
+    );
+    // no version is valid: its workloads must not take any token
+    put(dir.path(), "a.yaml", &mk(&spec.replace("https:", "ftp:")));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    let table = world.until("get policies RequestAuthentication -o wide", "Quarantined").await;
+    let row = table.lines().find(|line| line.contains("shop")).unwrap();
+    for part in ["app=pay", "TRB0326", "TRB0476", "no version is valid", "a.yaml:10:14: "] {
+        assert!(row.contains(part), "no {part:?} in {row}");
+    }
+    put(dir.path(), "a.yaml", &mk(&spec));
+    let table = world.until("get policies pay -o wide", "Served").await;
+    assert!(table.contains("TRB0477") && table.contains("keys.test:443"), "{table}");
+    let one = world.run("get policies RequestAuthentication/shop/pay -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let want = serde_json::json!({
+        "selector": {"matchLabels": {"app": "pay"}},
+        "jwtRules": [
+            {"issuer": "a", "jwks": keys.replace("c2VjcmV0", "hidden"), "fromHeaders": [{"name": "x", "prefix": "B "}]},
+            {"jwksUri": "https://keys.test/jwks", "timeout": "7s"},
+        ],
+    });
+    assert_eq!(one["items"][0]["spec"], want);
+}

@@ -11,8 +11,8 @@ use super::decode::Decoder;
 use super::encode::Encoder;
 use super::wire::Fields;
 use super::{
-    Fault, authorization_policy, destination_rule, envoy_filter, peer_authentication, sidecar,
-    virtual_service,
+    Fault, authorization_policy, destination_rule, envoy_filter, peer_authentication, request_authentication,
+    sidecar, virtual_service,
 };
 
 pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
@@ -27,6 +27,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
         Policy::EnvoyFilter(policy) => envoy_filter::put(enc, policy),
         Policy::PeerAuthentication(policy) => peer_authentication::put(enc, policy),
         Policy::AuthorizationPolicy(policy) => authorization_policy::put(enc, policy),
+        Policy::RequestAuthentication(policy) => request_authentication::put(enc, policy),
     });
 }
 
@@ -55,6 +56,9 @@ pub(crate) fn read(
                     }
                     PolicyKind::AuthorizationPolicy => {
                         Policy::AuthorizationPolicy(authorization_policy::read(d, value.fields()?)?)
+                    }
+                    PolicyKind::RequestAuthentication => {
+                        Policy::RequestAuthentication(request_authentication::read(d, value.fields()?)?)
                     }
                 });
             }

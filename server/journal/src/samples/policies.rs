@@ -2,6 +2,7 @@
 
 use super::authorization_policies::authorization_policy;
 use super::envoy_filters::envoy_filter;
+use super::request_authentications::request_authentication;
 use super::traffic_policies::destination_rule;
 use super::virtual_services::virtual_service;
 use super::*;
@@ -72,6 +73,7 @@ pub(super) fn policy() -> BoxedStrategy<Fact> {
         envoy_filter(),
         peer_authentication(),
         authorization_policy(),
+        request_authentication(),
     ];
     (namespace(), name(), source(), any::<bool>(), created, policy)
         .prop_map(|(namespace, name, mut source, same, created, policy)| {

@@ -2,7 +2,7 @@
 //! workloads at their addresses.
 //!
 //! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Sidecars,
-//! EnvoyFilters, PeerAuthentications and AuthorizationPolicies change classes; other kinds wake the readers of the services that they change.
+//! EnvoyFilters, PeerAuthentications, AuthorizationPolicies and RequestAuthentications change classes; other kinds wake the readers of the services that they change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -118,7 +118,8 @@ const fn changes_classes(kind: PolicyKind) -> bool {
         PolicyKind::Sidecar
         | PolicyKind::EnvoyFilter
         | PolicyKind::PeerAuthentication
-        | PolicyKind::AuthorizationPolicy => true,
+        | PolicyKind::AuthorizationPolicy
+        | PolicyKind::RequestAuthentication => true,
         PolicyKind::DestinationRule | PolicyKind::VirtualService => false,
     }
 }

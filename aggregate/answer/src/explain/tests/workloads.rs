@@ -89,3 +89,29 @@ fn policies_that_decide_what_a_workload_accepts_are_named() {
     let refuse = "it refuses every request, because no version is valid of: istio-system/d DENY (TRB0472)";
     assert_eq!(named(&catalog), Some((Verdict::Warn, format!("workload shop/vm: {refuse}; {decide}"))));
 }
+
+#[test]
+fn policies_that_check_tokens_of_a_workload_are_named() {
+    let served = mk_served(mk_one(vec![mk_address("10.0.0.9")]), Visibility::Public);
+    let mut catalog = with_workload(served, &[]);
+    let named = |catalog: &Catalog| {
+        let explanation = explain_one(catalog, "10.0.0.9:8080", Some(&mk_client("web")));
+        let step = explanation.steps.into_iter().find(|step| step.code == Code::AUTHORIZATION_APPLIES);
+        step.map(|step| (step.verdict, step.detail))
+    };
+    let put = |catalog: &mut Catalog, at: (&str, &str), is_valid: bool| {
+        let mut policy = RequestAuthentication::stand_in(Labels::default());
+        if is_valid {
+            policy.ignored = Arc::default();
+        }
+        let (key, view) = mk_policy(at.0, at.1, Policy::RequestAuthentication(policy));
+        catalog.policies.insert(key, view);
+    };
+    put(&mut catalog, ("shop", "a"), true);
+    put(&mut catalog, ("web", "b"), true);
+    let check = "RequestAuthentications check tokens of requests: shop/a";
+    assert_eq!(named(&catalog), Some((Verdict::Pass, format!("workload shop/vm: {check}"))));
+    put(&mut catalog, ("istio-system", "c"), false);
+    let refuse = "it refuses every request, because no version is valid of the RequestAuthentications: istio-system/c (TRB0476)";
+    assert_eq!(named(&catalog), Some((Verdict::Warn, format!("workload shop/vm: {refuse}; {check}"))));
+}

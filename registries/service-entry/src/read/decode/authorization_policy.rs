@@ -41,7 +41,7 @@ fn policy(spec: &Node, path: String, faults: &mut Faults) -> AuthorizationPolicy
     policy
 }
 
-fn targets(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<Target> {
+pub(super) fn targets(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<Target> {
     let one = fields.get("targetRef").into_iter();
     let all = one.chain(fields.list("targetRefs", faults));
     all.filter_map(|(path, node)| target(node, path, faults)).collect()
@@ -163,7 +163,7 @@ fn condition(node: &Node, path: String, faults: &mut Faults) -> Option<Condition
 }
 
 /// Refuses an item of a list that is nothing: it must not count as one without conditions.
-fn declared<'n>(path: &str, node: &'n Node, fix: &str, faults: &mut Faults) -> Option<&'n Node> {
+pub(super) fn declared<'n>(path: &str, node: &'n Node, fix: &str, faults: &mut Faults) -> Option<&'n Node> {
     if node.value == Value::Null {
         faults.refuse(Code::MISSING_FIELD, node.at, format!("{path} is nothing; {fix}"));
         return None;

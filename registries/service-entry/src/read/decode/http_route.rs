@@ -187,7 +187,7 @@ fn decoded(text: &Text, path: &str, faults: &mut Faults) -> Option<Located<Arc<[
 }
 
 /// Decodes base64 of either alphabet, padded or not.
-fn base64(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let unpadded = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
     let mut out = Vec::with_capacity(unpadded.len() / 4 * 3 + 2);
     for chunk in unpadded.chunks(4) {

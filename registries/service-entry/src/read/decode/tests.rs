@@ -77,7 +77,6 @@ fn kinds_that_are_not_served_are_named() {
         ("networking.istio.io/v1beta1", "ProxyConfig"),
         ("telemetry.istio.io/v1", "Telemetry"),
         ("extensions.istio.io/v1alpha1", "WasmPlugin"),
-        ("security.istio.io/v1", "RequestAuthentication"),
     ] {
         let text =
             format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a, namespace: shop}}\nspec: {{}}\n");

@@ -17,9 +17,7 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 use tributary_model::ValueMatch;
 
 use crate::encode::header_changes::is_name;
-
-/// Filter that verifies tokens, and the key under which it stores their claims.
-const TOKENS: [&str; 2] = ["envoy.filters.http.jwt_authn", "payload"];
+use crate::encode::tokens;
 
 /// Returns a text as the policy has it, with its star.
 pub(super) fn text(value: &ValueMatch) -> Option<String> {
@@ -111,11 +109,10 @@ pub(super) fn claim(path: &[Arc<str>], values: &[ValueMatch]) -> Option<Metadata
 }
 
 fn at(path: &[Arc<str>], value: ValueMatcher) -> MetadataMatcher {
-    let [filter, payload] = TOKENS;
-    let keys = std::iter::once(payload).chain(path.iter().map(|key| &**key));
+    let keys = std::iter::once(tokens::PAYLOAD).chain(path.iter().map(|key| &**key));
     let segment = |key: &str| PathSegment { segment: Some(Segment::Key(key.into())) };
     MetadataMatcher {
-        filter: filter.into(),
+        filter: tokens::FILTER.into(),
         path: keys.map(segment).collect(),
         value: Some(value),
         invert: false,

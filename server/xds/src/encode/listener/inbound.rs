@@ -1,6 +1,6 @@
 //! Listeners of inbound connections: plain text, mesh TLS or both on each port (docs/reference/xds.md#inbound-connections).
 //!
-//! AuthorizationPolicies decide first: their filters precede the others of each chain. A port that takes both has a chain for each. Sidecars offer protocols of their own in the greeting of mesh TLS, so that TLS
+//! RequestAuthentications and AuthorizationPolicies decide first: their filters precede the others of each chain. A port that takes both has a chain for each. Sidecars offer protocols of their own in the greeting of mesh TLS, so that TLS
 //! of the application passes through as it is.
 
 use envoy_types::pb::envoy::config::core::v3::TransportSocket;
@@ -9,7 +9,7 @@ use tributary_answer::{InboundSecurity, InboundTls};
 use tributary_model::MtlsMode;
 
 use super::*;
-use crate::encode::{authorization, mesh_tls};
+use crate::encode::{authorization, mesh_tls, tokens};
 
 /// Name of the listener for all inbound traffic.
 pub const VIRTUAL_INBOUND: &str = "virtualInbound";
@@ -117,7 +117,7 @@ struct To<'a> {
 struct Chains<'a> {
     security: &'a InboundSecurity,
     reports: &'a Reports,
-    /// Filters that accept or refuse requests.
+    /// Filters that check tokens of requests, and accept or refuse these.
     for_requests: Vec<hcm::HttpFilter>,
     /// Filters that accept or refuse connections of which no request is read.
     for_connections: Vec<pb::Filter>,
@@ -126,10 +126,11 @@ struct Chains<'a> {
 impl<'a> Chains<'a> {
     fn new(security: &'a InboundSecurity, reports: &'a Reports) -> Self {
         let of = security.authorization.as_ref();
-        let for_requests = of.map(|of| authorization::http_filters(&of.policies, &of.domains));
+        let mut for_requests = security.tokens.as_deref().map(tokens::http_filters).unwrap_or_default();
+        for_requests
+            .extend(of.into_iter().flat_map(|of| authorization::http_filters(&of.policies, &of.domains)));
         let for_connections = of.map(|of| authorization::network_filters(&of.policies, &of.domains));
-        let (for_requests, for_connections) =
-            (for_requests.unwrap_or_default(), for_connections.unwrap_or_default());
+        let for_connections = for_connections.unwrap_or_default();
         Self { security, reports, for_requests, for_connections }
     }
     /// Whether only the greeting of a connection shows which chain takes it.

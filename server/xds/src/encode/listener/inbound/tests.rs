@@ -5,7 +5,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, common_tls_context::ValidationContextType,
 };
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use tributary_answer::{AppliedAuthorization, AuthorizationChain, InboundAuthorization};
+use tributary_answer::{AppliedAuthorization, AuthorizationChain, InboundAuthorization, TokenChecks};
 use tributary_fixtures::mk_port;
 use tributary_model::{AuthorizationAction, AuthorizationRule, CertificateSource, PolicyKey, PolicyKind};
 
@@ -18,7 +18,7 @@ const ANY: &str = "istio,istio-peer-exchange";
 fn mk_security(rest: MtlsMode) -> InboundSecurity {
     let certificates = CertificateSource::Sds(CertificateSource::AGENT.into());
     let tls = InboundTls { certificates, domains: ["mesh".into(), "old".into()].into() };
-    InboundSecurity { rest, tls: Some(tls), authorization: None }
+    InboundSecurity { rest, tls: Some(tls), authorization: None, tokens: None }
 }
 fn mk_inbound(port: u32, protocol: Protocol, mode: MtlsMode) -> InboundPort {
     InboundPort { target: mk_port(port), service: mk_port(80), protocol, mode }
@@ -164,7 +164,7 @@ fn strict_port_without_certificates_refuses_every_connection() {
         mk_inbound(9090, Protocol::Tcp, MtlsMode::Permissive),
     ];
     let (security, at) = (
-        InboundSecurity { rest: MtlsMode::Strict, tls: None, authorization: None },
+        InboundSecurity { rest: MtlsMode::Strict, tls: None, authorization: None, tokens: None },
         ListenAddress::only([0, 0, 0, 0].into()),
     );
     let body = virtual_inbound(at, &ports, &security, &Reports::default());
@@ -220,6 +220,23 @@ fn policies_decide_first_in_every_chain_that_leads_to_the_workload() {
             assert_eq!(first(chain), "envoy.filters.rbac", "{mode}: {}", shown(chain));
         }
     }
+}
+
+/// Tokens are checked before policies compare them, and only where requests are read.
+#[test]
+fn tokens_are_checked_first_in_every_chain_with_requests() {
+    let rule = tributary_fixtures::mk_token_rule("iss", tributary_model::TokenKeys::Undeclared);
+    let tokens = TokenChecks { rules: [rule].into(), refusing: Arc::default() };
+    let mode = MtlsMode::Permissive;
+    let security = InboundSecurity { tokens: Some(Arc::new(tokens)), ..mk_security(mode) };
+    let at = ListenAddress::only([0, 0, 0, 0].into());
+    let firsts = |protocol| {
+        let body = inbound(at, &mk_inbound(9080, protocol, mode), &security, &Reports::default());
+        let message = pb::Listener::decode(&body[..]).unwrap();
+        message.filter_chains.iter().map(first).collect::<Vec<_>>()
+    };
+    assert_eq!(firsts(Protocol::Http), ["envoy.filters.jwt_authn"; 2]);
+    assert!(firsts(Protocol::Tcp).iter().all(|name| name == "envoy.filters.tcp_proxy"));
 }
 
 /// Returns the name of the filter that decides first: the first of connections, or the first of requests.

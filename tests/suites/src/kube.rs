@@ -18,7 +18,7 @@ pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
 /// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
-pub const CRDS: [&str; 12] = [
+pub const CRDS: [&str; 13] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
     include_str!("../crds/workloadgroups.yaml"),
@@ -28,6 +28,7 @@ pub const CRDS: [&str; 12] = [
     include_str!("../crds/envoyfilters.yaml"),
     include_str!("../crds/peerauthentications.yaml"),
     include_str!("../crds/authorizationpolicies.yaml"),
+    include_str!("../crds/requestauthentications.yaml"),
     include_str!("../crds/serviceexports.yaml"),
     include_str!("../crds/serviceimports.yaml"),
     include_str!("../crds/gateways.yaml"),
@@ -56,6 +57,7 @@ pub const READABLE: [&str; 23] = [
     "networking.istio.io/envoyfilters",
     "security.istio.io/peerauthentications",
     "security.istio.io/authorizationpolicies",
+    "security.istio.io/requestauthentications",
     "multicluster.x-k8s.io/serviceexports",
     "multicluster.x-k8s.io/serviceimports",
     "gateway.networking.k8s.io/gateways",
@@ -63,12 +65,11 @@ pub const READABLE: [&str; 23] = [
     "networking.istio.io/proxyconfigs",
     "telemetry.istio.io/telemetries",
     "extensions.istio.io/wasmplugins",
-    "security.istio.io/requestauthentications",
 ];
 
 /// Returns those of [`READABLE`] whose objects are served; the others are only named.
 pub fn served() -> impl Iterator<Item = &'static str> {
-    READABLE.into_iter().take(18)
+    READABLE.into_iter().take(19)
 }
 
 /// Returns [`READABLE`] without one kind.

@@ -341,7 +341,7 @@ async fn addresses_are_allocated_while_other_writers_change_entries() -> Result<
 
 #[tokio::test]
 async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
-    const READ: [&str; 9] = [
+    const READ: [&str; 10] = [
         "serviceentries",
         "workloadentries",
         "workloadgroups",
@@ -351,10 +351,11 @@ async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
         "envoyfilters",
         "peerauthentications",
         "authorizationpolicies",
+        "requestauthentications",
     ];
     let server = cluster().await?;
     let group = |plural: &str| match plural {
-        "peerauthentications" | "authorizationpolicies" => "security.istio.io",
+        "peerauthentications" | "authorizationpolicies" | "requestauthentications" => "security.istio.io",
         _ => "networking.istio.io",
     };
     let named = |plurals: &[&str]| plurals.iter().map(|p| format!("{}/{p}", group(p))).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! AuthorizationPolicies and PeerAuthentications of a real API server, while a sidecar serves by them: what the server cannot
+//! AuthorizationPolicies, RequestAuthentications and PeerAuthentications of a real API server, while a sidecar serves by them: what the server cannot
 //! read, and a start without the API server, open no inbound listener; what was never read gives none.
 
 use std::time::Duration;
@@ -30,6 +30,16 @@ const AUTHORIZATION: Kind = Kind {
     specs: [
         "{rules: [{to: [{operation: {methods: [GET]}}]}]}",
         "{rules: [{to: [{operation: {methods: [GET, POST]}}]}]}",
+    ],
+};
+
+const TOKENS: Kind = Kind {
+    name: "RequestAuthentication",
+    resource: "requestauthentications",
+    definition: include_str!("../crds/requestauthentications.yaml"),
+    specs: [
+        "{jwtRules: [{issuer: iss, jwksUri: 'http://keys.test/'}]}",
+        "{jwtRules: [{issuer: other, jwksUri: 'http://keys.test/'}]}",
     ],
 };
 
@@ -142,6 +152,11 @@ async fn authorization_stays_while_forbidden_and_follows_its_definition() -> Res
 }
 
 #[tokio::test]
+async fn checks_of_tokens_stay_while_forbidden_and_follow_their_definition() -> Result<()> {
+    stays_while_forbidden_and_follows_its_definition(&TOKENS).await
+}
+
+#[tokio::test]
 async fn modes_of_peers_stay_while_forbidden_and_follow_their_definition() -> Result<()> {
     stays_while_forbidden_and_follows_its_definition(&PEERS).await
 }
@@ -154,6 +169,7 @@ async fn inbound_listeners_wait_for_policies_and_outlive_a_restart_without_the_a
     let watched = watched(&cluster)?.arg("--state-dir").arg(&state.path().to_string_lossy());
     AUTHORIZATION.put(&cluster, AUTHORIZATION.specs[0]).await?;
     PEERS.put(&cluster, PEERS.specs[1]).await?;
+    TOKENS.put(&cluster, TOKENS.specs[0]).await?;
     cluster.api().allow("reader", &READ, &AUTHORIZATION.others()).await?;
     let (server, _config) = watched.start().await?;
     let mut client = sidecar(&server).await?;

@@ -196,6 +196,7 @@ async fn server_waits_for_policies_and_services() -> Result<()> {
         ("networking.istio.io/envoyfilters", "kubernetes-entries"),
         ("security.istio.io/peerauthentications", "kubernetes-entries"),
         ("security.istio.io/authorizationpolicies", "kubernetes-entries"),
+        ("security.istio.io/requestauthentications", "kubernetes-entries"),
     ];
     for (kind, registry) in cases {
         let plural = kind.rsplit('/').next().unwrap_or(kind);

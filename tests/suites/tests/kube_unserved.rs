@@ -11,7 +11,8 @@ use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, out
 
 const SOON: Duration = Duration::from_secs(90);
 const KIND: &str = "telemetry.istio.io/telemetries";
-const RESTRICTED: &str = "RequestAuthentication is not served: clients behave as without it, and requests are not restricted by it: their tokens are not checked";
+const EFFECT: &str =
+    "WasmPlugin is not served: clients behave as without it, and requests do not pass through its filter";
 
 const SERVICE: &str = r#"
 apiVersion: networking.istio.io/v1
@@ -26,14 +27,9 @@ kind: Telemetry
 metadata: {name: logs, namespace: shop}
 spec: {accessLogging: [{disabled: true}]}
 ---
-apiVersion: security.istio.io/v1
-kind: RequestAuthentication
-metadata: {name: deny, namespace: shop, annotations: {note: "any"}}
-spec: {}
----
 apiVersion: extensions.istio.io/v1alpha1
 kind: WasmPlugin
-metadata: {name: auth, namespace: shop}
+metadata: {name: auth, namespace: shop, annotations: {note: "any"}}
 spec: {url: any}
 ---
 apiVersion: networking.istio.io/v1beta1
@@ -101,23 +97,23 @@ async fn unserved_objects_are_named_and_change_nothing() -> Result<()> {
     let before = [client.versions(CDS), client.versions(EDS)];
     has_problems(&server, &[]).await?;
     define(&cluster).await?;
-    has_problems(&server, &["two", "deny", "logs", "auth"]).await?;
+    has_problems(&server, &["two", "logs", "auth"]).await?;
     let telemetry = ["Telemetry/shop/logs"];
     lists(&server, &["Telemetry"], &telemetry).await?;
-    lists(&server, &["shop/deny"], &["RequestAuthentication/shop/deny"]).await?;
+    lists(&server, &["shop/auth"], &["WasmPlugin/shop/auth"]).await?;
     let (_, shown, _) = server.command(&["get", "policies", "-o", "wide"]).await?;
-    let row = shown.lines().find(|row| row.contains("deny")).unwrap_or_default();
-    ensure!(row.contains("NotServed") && row.contains("TRB0327") && row.contains(RESTRICTED), "{shown}");
+    let row = shown.lines().find(|row| row.contains("auth")).unwrap_or_default();
+    ensure!(row.contains("NotServed") && row.contains("TRB0327") && row.contains(EFFECT), "{shown}");
     let (_, shown, _) = server.command(&["get", "registries", "-o", "wide"]).await?;
-    ensure!(shown.contains(RESTRICTED), "{shown}");
+    ensure!(shown.contains(EFFECT), "{shown}");
     let (status, shown, _) = server.command(&["analyze", "--live"]).await?;
-    ensure!(status.success() && shown.contains("warning [RequestAuthentication shop/deny]"), "{shown}");
+    ensure!(status.success() && shown.contains("warning [WasmPlugin shop/auth]"), "{shown}");
     // an object that is deleted, and a definition that is, take their lines along
-    let deny = documents(OBJECTS)?.into_iter().find(|object| object["kind"] == "RequestAuthentication");
-    cluster.api().remove(&Named::of(&deny.unwrap_or_default())?).await?;
-    has_problems(&server, &["two", "logs", "auth"]).await?;
+    let auth = documents(OBJECTS)?.into_iter().find(|object| object["kind"] == "WasmPlugin");
+    cluster.api().remove(&Named::of(&auth.unwrap_or_default())?).await?;
+    has_problems(&server, &["two", "logs"]).await?;
     cluster.api().remove(&Named::of(&documents(UNSERVED_CRDS)?[0])?).await?;
-    has_problems(&server, &["two", "auth"]).await?;
+    has_problems(&server, &["two"]).await?;
     ensure!([client.versions(CDS), client.versions(EDS)] == before, "something was sent");
     Ok(())
 }
@@ -130,7 +126,7 @@ async fn right_to_unserved_kinds_is_not_missed() -> Result<()> {
     let watched = Watched::by(&cluster, &Login::user("reader"))?;
     let (server, _config) = watched.arg("--first-sync-timeout").arg("0").start().await?;
     follow(&server).await?;
-    has_problems(&server, &["two", "deny", "auth"]).await?;
+    has_problems(&server, &["two", "auth"]).await?;
     eventually("the missing right to be shown", SOON, || async {
         let (_, shown, _) = server.command(&["get", "registries", "-o", "wide"]).await?;
         let row = shown.lines().find(|row| row.contains(" telemetries ")).unwrap_or_default();
@@ -147,5 +143,5 @@ async fn right_to_unserved_kinds_is_not_missed() -> Result<()> {
     })
     .await?;
     cluster.api().allow("reader", &READ, &READABLE).await?;
-    has_problems(&server, &["two", "deny", "logs", "auth"]).await
+    has_problems(&server, &["two", "logs", "auth"]).await
 }

@@ -22,20 +22,26 @@ impl Callee {
     pub(super) async fn new(protocol: &str) -> Result<Self> {
         let (mesh, at, echo) = (Mesh::new().await?, ports::free_addr()?, Echo::start().await?);
         mesh.put("pay.test", &mesh.entry("pay.test").protocol(protocol).with(at, MESHED))?;
+        let callee = Self { mesh, at, echo };
+        callee.import(protocol, "~/*")?;
+        Ok(callee)
+    }
+
+    /// Writes the Sidecar of the workload, which imports these hosts.
+    pub(super) fn import(&self, protocol: &str, hosts: &str) -> Result<()> {
         let sidecar = json!({
             "apiVersion": "networking.istio.io/v1", "kind": "Sidecar",
             "metadata": {"name": "pay", "namespace": "default"},
             "spec": {
                 "workloadSelector": {"labels": {"app": "pay"}},
-                "egress": [{"hosts": ["~/*"]}],
+                "egress": [{"hosts": [hosts]}],
                 "ingress": [{
-                    "port": {"number": at.port(), "protocol": protocol, "name": "main"}, "bind": "127.0.0.1",
-                    "captureMode": "NONE", "defaultEndpoint": format!("127.0.0.1:{}", echo.addr().port()),
+                    "port": {"number": self.at.port(), "protocol": protocol, "name": "main"}, "bind": "127.0.0.1",
+                    "captureMode": "NONE", "defaultEndpoint": format!("127.0.0.1:{}", self.echo.addr().port()),
                 }],
             },
         });
-        mesh.files.put("sidecar.yaml", &sidecar.to_string())?;
-        Ok(Self { mesh, at, echo })
+        self.mesh.files.put("sidecar.yaml", &sidecar.to_string())
     }
 
     /// Starts the sidecar of the workload.

@@ -4,6 +4,7 @@
 
 mod authorization;
 mod inbound;
+mod tokens;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

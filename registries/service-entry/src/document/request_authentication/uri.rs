@@ -58,7 +58,7 @@ mod tests {
             "http://",
             "http:///jwks",
             "http://user@keys.test/",
-            "http://user:word@keys.test/",
+            "http://user:text@keys.test/",
             "http://keys.test?x=y",
             "http://keys.test#x",
             "http://keys.test:/",

@@ -22,7 +22,8 @@ use super::deliver_steps::{deliver_step, reference};
 use super::rejected::{Rejections, changed_by};
 use super::routed::Routed;
 use super::sessions::{Found, Sessions};
-use super::{invalid, left_out, lost_clusters, ways};
+use super::ways::{self, Ways};
+use super::{invalid, left_out, lost_clusters};
 use crate::admin::backend::{Answer, Explained};
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
@@ -200,7 +201,11 @@ fn deliver(
     let delivery = PortDelivery::new(catalog, (found, subset), view, (port, Some(&one.endpoint)));
     let tables = tables.filter(|_| subset.is_none() && !delivery.rejections.on_path);
     let to = (&host, port, &*one.endpoint);
-    let ways = tables.map(|tables| ways::to_endpoint(tables, found, to)).unwrap_or_default();
+    let of_sent = |tables: &mut Routed<'_>| match tables.unrequested(port) {
+        Some(step) => Ways { steps: vec![step], contradict_plan: true },
+        None => ways::to_endpoint(tables, found, to),
+    };
+    let ways = tables.map(of_sent).unwrap_or_default();
     if delivery.rejections.closed || ways.contradict_plan {
         one.forget_reach();
     }
@@ -386,6 +391,11 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         let mut tables = Routed::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
         for port in led {
+            if let Some(step) = tables.unrequested(port) {
+                out.forget_reach(port.number);
+                out.add([step]);
+                continue;
+            }
             let ways = ways::to_port(&mut tables, (found, subset), (&host, view, port));
             if ways.contradict_plan || subset.is_some() {
                 out.forget_reach(port.number);

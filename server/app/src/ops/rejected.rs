@@ -132,6 +132,13 @@ fn first(catalog: &Arc<Catalog>, found: &Found, path: &Path) -> Option<TraceStep
     steps.min_by_key(|step| step.verdict != Verdict::Drop)
 }
 
+/// Whether a client rejected an xDS cluster of which it has no earlier version.
+pub(super) fn is_lost(catalog: &Arc<Catalog>, found: &Found, cluster: &str) -> bool {
+    let has_rejection = found.sent(ResourceType::Cluster).is_some_and(|view| view.has_rejection());
+    let step = if has_rejection { step(catalog, found, ResourceType::Cluster, cluster) } else { None };
+    step.is_some_and(|step| step.verdict == Verdict::Drop)
+}
+
 /// Returns the step of a resource that the client rejected: a removal if it has no earlier version.
 pub(super) fn step(
     catalog: &Arc<Catalog>,

@@ -2,11 +2,11 @@
 //!
 //! `explain` and `why-not` call it for a connected client.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_answer::{
-    Client, ClusterName, connection_targets, leading_listeners, leading_resources, named, subsets_with,
+    Client, ClusterName, Takes, connection_targets, leading_listeners, leading_resources, named, subsets_with,
 };
 use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
@@ -78,8 +78,43 @@ impl<'f> Routed<'f> {
         let requests = self.without_listener(&table, (port, client));
         let requests = requests.or_else(|| Some(self.requests(host, &table, (of.as_ref()?, Some(&wanted)))));
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
+        let elsewhere = self.removed_elsewhere((port, client), &listeners);
         let lost = self.lost((host, &table, of.as_ref()), (port, client), &wanted);
-        Leading { ways: requests.into_iter().chain(astray).collect(), lost }
+        Leading { ways: requests.into_iter().chain(astray).chain(elsewhere).collect(), lost }
+    }
+    /// Returns the step of a port whose route table a client with listeners of its own did not request; `None` for other ports.
+    pub(super) fn unrequested(&mut self, port: &PortView) -> Option<TraceStep> {
+        let client = &self.found.client;
+        let planned = leading_resources(port, &client.class).into_iter().find_map(|(_, table)| table);
+        let table = planned.filter(|table| client.takes == Takes::Routes && !self.tables.has_table(table))?;
+        let own = ClusterName::new(port.number, &port.cluster.inputs.service.host);
+        let detail = format!(
+            "port {}: listeners are the client's own, and it requested no route table {table}; it receives xDS cluster {own}",
+            port.number
+        );
+        Some(deliver_step((Verdict::Pass, Code::REACHED, detail)))
+    }
+    /// Returns the listeners that filters removed and that lead connections to other services, without those known to lead to the port.
+    fn removed_elsewhere(
+        &self,
+        (port, client): (&PortView, &Client),
+        to_port: &BTreeSet<String>,
+    ) -> Vec<TraceStep> {
+        let planned =
+            connection_targets(port, &client.class).into_iter().map(|((listener, _), to)| (listener, to));
+        let planned: BTreeMap<String, BTreeSet<String>> = planned.collect();
+        let is_sent = |name: &str| self.tables.resource(ResourceType::Listener, name).is_some();
+        let others = planned.iter().filter(|(name, _)| !to_port.contains(*name) && !is_sent(name));
+        let step =
+            |(name, to): (&String, &BTreeSet<String>)| {
+                let by = self.found.removed_by(ResourceType::Listener, name)?;
+                let to = named(to.iter().map(String::as_str));
+                Some(self.removal(
+                    &by,
+                    &format!("the client was not sent the listener {name}, which leads to {to}"),
+                ))
+            };
+        others.take(MAX_LISTENERS).filter_map(step).collect()
     }
     /// Returns where requests for a host go that no service has; empty if no table has it.
     pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {

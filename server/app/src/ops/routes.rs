@@ -18,6 +18,7 @@ use tributary_xds::answers::{HostSources, ResourceType};
 use connections::{for_host, is_http};
 
 use super::lost_clusters::Lack;
+use super::rejected;
 use super::resources::object_of;
 use super::sent_route::{Action, SentHost, SentRoute, host_for};
 use super::sent_tables::SentTables;
@@ -218,7 +219,11 @@ impl Lister<'_> {
     /// Returns a note for each xDS cluster to which nothing can be sent, each once.
     fn lacks<'n>(&self, receivers: impl Iterator<Item = &'n str>) -> Vec<String> {
         let each_once: BTreeSet<&str> = receivers.collect();
-        let note = |name: &str| Some(Lack::of(self.found, name)?.note(name));
+        let is_rejected = |name: &str| rejected::is_lost(self.catalog, self.found, name);
+        let note = |name: &str| match is_rejected(name) {
+            true => Some(format!("the client rejected xDS cluster {name}")),
+            false => Some(Lack::of(self.found, name)?.note(name)),
+        };
         each_once.into_iter().filter_map(note).collect()
     }
     /// Returns the VirtualService of a route, the delegate that declares it, and these filters, each once.

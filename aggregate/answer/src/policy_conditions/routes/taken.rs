@@ -1,4 +1,4 @@
-//! Conditions of a VirtualService whose hosts others serve in its place: an older one for the same clients, one for
+//! Conditions of a VirtualService whose requests others route in its place: an older one for the same clients, one for
 //! fewer clients, or one with a more specific host, which may be meant as an exception.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,8 @@ struct Taken<'c> {
     excepted: ByHost<'c>,
     /// Whether it serves clients of some host.
     serves: bool,
+    /// Whether it has routes of connections, which others do not replace.
+    has_connections: bool,
 }
 
 /// Those that precede a VirtualService on a host.
@@ -37,7 +39,8 @@ impl<'c> RouteConditions<'c> {
     /// Returns the conditions of hosts of which no client has a route of a VirtualService, because others precede it on every
     /// port. One whose routes some clients do not have takes nothing, unless it names the host more exactly.
     pub(super) fn taken(&mut self, key: &PolicyKey, own: &VirtualService) -> Vec<Found<'c>> {
-        let mut taken = Taken::default();
+        let has_connections = !own.tcp.is_empty() || !own.tls.is_empty();
+        let mut taken = Taken { has_connections, ..Taken::default() };
         for host in own.hosts.iter().filter(|_| !own.http.is_empty()) {
             let host = self.completed(key, host);
             for view in self.services.of(&host) {
@@ -85,26 +88,35 @@ impl<'c> Taken<'c> {
         }
         let lost = condition(Code::ROUTE_HOST_TAKEN, &[&self.served, &self.named], self.message());
         let apart = text(&excepted, |names, hosts, is_one| {
-            let (name, apply) = if is_one { ("names", "applies") } else { ("name", "apply") };
+            let (name, route) = if is_one { ("names", "routes") } else { ("name", "route") };
             format!(
-                "{names} {name} these hosts more exactly and {apply} in its place to their clients: {hosts}"
+                "{names} {name} these hosts more exactly and {route} their requests in its place: {hosts}"
             )
         });
-        let apart = condition(Code::ROUTE_HOST_EXCEPTED, &[&excepted], apart.unwrap_or_default());
+        let apart = apart.map(|text| self.about_requests(text)).unwrap_or_default();
+        let apart = condition(Code::ROUTE_HOST_EXCEPTED, &[&excepted], apart);
         lost.into_iter().chain(apart).collect()
     }
     fn message(&self) -> String {
         let served = text(&self.served, |names, hosts, is_one| {
-            let verb = if is_one { "applies" } else { "apply" };
-            format!("{names} {verb} in its place to every client of {hosts}")
+            let verb = if is_one { "routes" } else { "route" };
+            format!("{names} {verb} in its place the requests of every client of {hosts}")
         });
         let named = text(&self.named, |names, hosts, is_one| {
             let verb = if is_one { "names" } else { "name" };
             format!(
-                "no client of {hosts} has its routes: {names} {verb} the host more exactly, with routes for some clients or ports only"
+                "no client of {hosts} has its http routes: {names} {verb} the host more exactly, with routes for some clients or ports only"
             )
         });
-        served.into_iter().chain(named).collect::<Vec<_>>().join("; ")
+        self.about_requests(served.into_iter().chain(named).collect::<Vec<_>>().join("; "))
+    }
+    /// Adds to a message what it is not about.
+    fn about_requests(&self, message: String) -> String {
+        if self.has_connections {
+            format!("{message}; its tcp and tls routes apply nonetheless")
+        } else {
+            message
+        }
     }
 }
 

@@ -271,9 +271,10 @@ fn host_that_others_serve_for_every_client_is_named() {
         shown_in(vec![mk_served("pay.shop.svc", true, candidates)], all, None)
     };
     let public = |name: &str, routes| mk_candidate(name, "pay.shop.svc", Visibility::Public, routes);
-    let taken = "b: TRB0454 VirtualService shop/a applies in its place to every client of pay.shop.svc";
+    let taken =
+        "b: TRB0454 VirtualService shop/a routes in its place the requests of every client of pay.shop.svc";
     assert_eq!(found(vec![public("a", route()), public("b", route())]), [taken]);
-    let both = "c: TRB0454 VirtualService shop/a, VirtualService shop/b apply in its place to every client of pay.shop.svc";
+    let both = "c: TRB0454 VirtualService shop/a, VirtualService shop/b route in its place the requests of every client of pay.shop.svc";
     let own = |name, routes| mk_candidate(name, "pay.shop.svc", Visibility::Own, routes);
     let found_both = found(vec![own("a", route()), public("b", route()), public("c", route())]);
     assert_eq!(found_both, [both]);
@@ -286,9 +287,10 @@ fn host_that_others_serve_for_every_client_is_named() {
     let own = mk_candidate("a", "pay.shop.svc", Visibility::Own, route());
     assert_eq!(found(vec![own, public("b", route())]), [""; 0], "for other namespaces");
     let wild = || mk_candidate("a", "*.svc", Visibility::Public, route());
-    let taken = "a: TRB0454 VirtualService shop/b applies in its place to every client of pay.shop.svc";
+    let taken =
+        "a: TRB0454 VirtualService shop/b routes in its place the requests of every client of pay.shop.svc";
     assert_eq!(found(vec![wild(), public("b", route())]), [taken]);
-    let named = "a: TRB0454 no client of pay.shop.svc has its routes: VirtualService shop/b names the host more exactly, with routes for some clients or ports only";
+    let named = "a: TRB0454 no client of pay.shop.svc has its http routes: VirtualService shop/b names the host more exactly, with routes for some clients or ports only";
     assert_eq!(
         found(vec![wild(), public("b", limited())]),
         [named],
@@ -307,8 +309,8 @@ fn exception_from_a_wildcard_is_named_apart() {
             vec![mk_service("a", &["*.shop.svc"], route()), mk_service("b", &["pay.shop.svc"], route())];
         shown_in(services, all, None)
     };
-    let applies = "VirtualService shop/b applies in its place to every client of pay.shop.svc";
-    let apart = "a: TRB0475 VirtualService shop/b names these hosts more exactly and applies in its place to their clients: \
+    let applies = "VirtualService shop/b routes in its place the requests of every client of pay.shop.svc";
+    let apart = "a: TRB0475 VirtualService shop/b names these hosts more exactly and routes their requests in its place: \
                  pay.shop.svc";
     assert_eq!(found(vec![wild()], vec![wild(), exact()]), [apart]);
     assert_eq!(found(vec![], vec![wild(), exact()]), [format!("a: TRB0454 {applies}")], "it serves nothing");

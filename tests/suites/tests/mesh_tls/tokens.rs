@@ -239,6 +239,8 @@ async fn places_and_results_of_tokens_are_those_of_the_rule() -> Result<()> {
     ensure!(status == 200 && !body.contains("x-group"), "no place of the rule: {body}");
     let (_, body) = callee.asked("/", ("x-group", "admin")).await?;
     ensure!(!body.contains("x-group"), "a client sets no claim: {body}");
+    let (_, body) = callee.asked("/", ("x-claims", "forged")).await?;
+    ensure!(!body.contains("forged"), "a client sets no claims: {body}");
     assert_eq!(own.refused().await?, 0);
     Ok(())
 }

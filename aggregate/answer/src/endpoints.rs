@@ -6,13 +6,15 @@
 //! inputs give equal assignments.
 //!
 //! A candidate passes `select` (may this client have it?), `dedup` (is it a duplicate?), health,
-//! `federation` (role of its member), `priority`, `distribute` and `assemble` (localities and weights). Each
+//! `federation` (role of its member), `priority`, `distribute`, `gateways` (what stands in for it) and `assemble` (localities and
+//! weights). Each
 //! rejection and each pass is a step.
 
 mod assemble;
 mod dedup;
 mod distribute;
 mod federation;
+mod gateways;
 mod priority;
 mod select;
 
@@ -28,6 +30,7 @@ use tributary_model::{
 };
 
 use crate::steps::{about, endpoint_step};
+use gateways::Crossing;
 use select::{Candidate, Refusal};
 
 /// Destination that a client connects to.
@@ -80,6 +83,8 @@ pub struct Endpoint<'a> {
     pub mtls: bool,
     /// Source of the endpoint.
     pub source: &'a EndpointSource,
+    /// Whether it is a gateway that stands in for endpoints of its network. Address and source are those of one of them.
+    pub is_gateway: bool,
 }
 
 impl Endpoint<'_> {
@@ -92,7 +97,7 @@ impl Endpoint<'_> {
     /// it is unknown. Omits the revision "latest" and empty trailing parts.
     #[must_use]
     pub fn workload(&self) -> Option<String> {
-        let origin = self.address.origin.as_ref()?;
+        let origin = self.address.origin.as_ref().filter(|_| !self.is_gateway)?;
         let label = |key| self.address.labels.get(key).unwrap_or_default();
         let revision = Some(label(labels::CANONICAL_REVISION)).filter(|r| *r != "latest");
         let cluster = self.address.topology.cluster.as_ref().map_or("", |c| c.as_str());
@@ -250,7 +255,9 @@ pub(crate) fn sockets<R: Recorder>(
         Destination::Ip(ip, port) => Some((ip, port)),
         Destination::Name(..) | Destination::Pipe(_) => None,
     };
-    admitted(facts, Part::default(), client, Names::Taken, r).iter().filter_map(socket).collect()
+    let crossing = Crossing::of(facts, None, client);
+    let all = admitted(facts, (Part::default(), &crossing), client, Names::Taken, r);
+    all.iter().filter_map(socket).collect()
 }
 
 /// Whether endpoints may be DNS names.
@@ -269,24 +276,25 @@ fn assign<'a, R: Recorder>(
     names: Names,
     r: &mut R,
 ) -> Assignment<'a> {
-    let mut candidates = admitted(facts, part, client, names, r);
+    let crossing = Crossing::of(facts, part.order, client);
+    let mut candidates = admitted(facts, (part, &crossing), client, names, r);
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
         // clients reject an xDS cluster without its only endpoint
-        return assemble::assemble(Preference::Alike, client, candidates, r);
+        return assemble::assemble(Preference::Alike, client, (candidates, &crossing), r);
     }
-    assemble::assemble(facts.preference(part.order), client, candidates, r)
+    assemble::assemble(facts.preference(part.order), client, (candidates, &crossing), r)
 }
 
 /// Returns the endpoints that the client may have, without duplicates.
 fn admitted<'a, R: Recorder>(
     facts: &'a EndpointInputs,
-    part: Part<'_>,
+    (part, crossing): (Part<'_>, &Crossing),
     client: &Projection,
     names: Names,
     r: &mut R,
 ) -> Vec<Candidate<'a>> {
-    let mut candidates = select::select(facts, client, names, r);
+    let mut candidates = select::select(facts, client, (names, crossing), r);
     dedup::dedup(facts, &mut candidates, client, r);
     candidates.retain(|candidate| part.admits(candidate, r));
     candidates.retain(|c| admit_health(c, r));
@@ -315,10 +323,14 @@ fn keep_first<R: Recorder>(candidates: &mut Vec<Candidate<'_>>, r: &mut R) {
 /// its xDS cluster disables panic mode, so it does not use them (`docs/reference/xds.md`).
 fn admit_health<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) -> bool {
     let persistent = candidate.source.declaration.attributes.persistent_sessions;
+    let is_behind = candidate.via.is_some();
     let (verdict, code, detail) = match candidate.health {
         Health::Healthy => (Verdict::Pass, Code::HEALTHY, "healthy"),
+        Health::Unhealthy if is_behind => {
+            (Verdict::Drop, Code::UNHEALTHY, "unhealthy, and gateways stand in for healthy endpoints")
+        }
         Health::Unhealthy => (Verdict::Warn, Code::UNHEALTHY, "sent as unhealthy: clients do not use it"),
-        Health::Draining if persistent => {
+        Health::Draining if persistent && !is_behind => {
             (Verdict::Warn, Code::DRAINING, "kept for the sessions bound to it")
         }
         Health::Draining => (Verdict::Drop, Code::DRAINING, "draining, and its service binds no sessions"),

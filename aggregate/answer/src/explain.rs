@@ -20,6 +20,7 @@ mod unread;
 mod why_not;
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tributary_model::{
@@ -28,7 +29,7 @@ use tributary_model::{
 };
 
 use crate::client::Client;
-use crate::endpoints::{Assignment, endpoints_of, inline_of};
+use crate::endpoints::{Assignment, Destination, endpoints_of, inline_of};
 use crate::key::key;
 use crate::resolve::{claimant, record};
 use crate::scope::trace::reaches;
@@ -142,12 +143,14 @@ fn explain_port(
         within.steps.extend(destinations::steps(catalog, port, client));
     }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
-    let found = assignment.endpoints().find(|e| e.target.to_string() == *endpoint);
-    let listed = found.is_some();
-    if let (Some(client), Some(found)) = (client.filter(|_| reached), found) {
-        let accepts = Some(found.mtls);
-        within.steps.extend(security::step(port, subset, &client.class, accepts));
-        within.steps.extend(authorization::steps(catalog, &found.target));
+    let listed = weighed(&within.steps).any(|known| known == endpoint);
+    if let Some(client) = client.filter(|_| reached && listed) {
+        let found = assignment.endpoints().find(|e| e.target.to_string() == *endpoint);
+        // behind gateways are only endpoints that accept mesh TLS
+        let accepts = found.is_none_or(|found| found.mtls);
+        within.steps.extend(security::step(port, subset, &client.class, Some(accepts)));
+        let at = endpoint.parse::<SocketAddr>().map(|at| Destination::Ip(at.ip(), at.port()));
+        within.steps.extend(at.iter().flat_map(|at| authorization::steps(catalog, at)));
     }
     let unrouted = client.filter(|_| listed && subset.is_none());
     let unrouted = unrouted.and_then(|client| subsets::without(port, client, endpoint));
@@ -170,6 +173,12 @@ fn explain_port(
     let carried = client.map_or(!is_udp, |client| carrier(port, subset, &client.class).is_some());
     out.verdict = if reached && sent && carried { Outcome::Served } else { Outcome::Dropped };
     out
+}
+
+/// Returns the endpoints that are in an assignment, or behind its gateways, by the steps of its computation.
+fn weighed(steps: &[TraceStep]) -> impl Iterator<Item = &String> {
+    let is_sent = |step: &&TraceStep| step.code == Code::WEIGHT && step.verdict == Verdict::Pass;
+    steps.iter().filter(is_sent).map(|step| &step.endpoint)
 }
 
 /// Removes network gates if there is no client: every network then counts as the client's own.

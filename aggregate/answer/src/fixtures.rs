@@ -56,9 +56,23 @@ pub(crate) fn mk_facts(sources: Vec<EndpointSource>) -> EndpointInputs {
         traffic: TrafficDistribution::Any,
         sources: sources.into(),
         gated: Arc::from([]),
+        automatic_tls: false,
         locality: None,
         policy: None,
     }
+}
+/// Returns networks with gateways: name, then cluster and address of each gateway; of no cluster with an empty name. All have port 15443.
+pub(crate) fn mk_gated(all: &[(&str, &[(&str, &str)])]) -> Arc<[Arc<GatedNetwork>]> {
+    let socket = |(cluster, address): &(&str, &str)| GatewaySocket {
+        cluster: ClusterId::new(cluster).ok(),
+        address: address.parse().unwrap(),
+        port: mk_port(15443),
+    };
+    let network = |(id, gateways): &(&str, &[(&str, &str)])| {
+        let gateways = gateways.iter().map(socket).collect();
+        Arc::new(GatedNetwork { id: NetworkId::new(id).unwrap(), gateways })
+    };
+    all.iter().map(network).collect()
 }
 pub(crate) fn mk_one(addresses: Vec<Address>) -> EndpointInputs {
     mk_facts(vec![mk_source("east", mk_group("a", &[], addresses))])

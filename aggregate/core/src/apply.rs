@@ -210,9 +210,8 @@ impl State {
             }
             None => {
                 // its first gateway makes a network reachable through gateways only
-                self.dirty.urgent |= !self.context.gateways.has(&key.network);
-                let again = self.context.gateways.add(key, fact);
-                self.dirty.services.extend(again);
+                self.dirty.urgent |= self.context.gateways.of(&key.network).is_none();
+                self.context.gateways.add(key, fact);
                 self.context.shards.weigh(shard, 1, 0);
                 self.count(shard, CollectionKind::Gateways, 1);
             }
@@ -366,8 +365,9 @@ impl State {
     }
 
     fn remove_gateway(&mut self, shard: ShardId, key: &GatewayKey) -> bool {
-        let Some(again) = self.context.gateways.remove(shard, key) else { return false };
-        self.dirty.services.extend(again);
+        if !self.context.gateways.remove(shard, key) {
+            return false;
+        }
         self.context.shards.weigh(shard, 0, 1);
         self.dirty.gateways.insert(key.clone());
         true

@@ -20,8 +20,9 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use tributary_model::{
-    Catalog, CatalogChanges, HostEntry, Hostname, Namespace, PortNumber, ResourceInputs, RouteInputs,
-    RouteOwner, ServiceKey, ServiceView, Shared, Workload, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, CatalogChanges, HostEntry, Hostname, Namespace, NetworkId, PortNumber, ResourceInputs,
+    RouteInputs, RouteOwner, ServiceKey, ServiceView, Shared, Workload, WorkloadAddress, WorkloadKey,
+    WorkloadView,
 };
 
 use crate::build::assemble::{Kept, assemble, audiences, routes_without_service, with_conditions};
@@ -50,13 +51,13 @@ impl State {
             self.context.selection.build(&self.context.workloads, &self.context.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;
         self.dirty.services.extend(built.services);
+        self.build_gateways(&mut changed);
         self.build_outages(registries);
         let services = self.settle_names(complete);
         let hosts = self.build_services(services, &mut changed);
         self.build_pending(&hosts, &mut changed);
         self.build_policies(&mut changed);
         self.build_workloads(&mut changed);
-        self.build_gateways(&mut changed);
         self.record_lists(registries);
         self.build_registries(registries, complete, &mut changed);
         changed
@@ -254,8 +255,15 @@ impl State {
         services.into()
     }
 
+    /// Builds gateways, and marks the services of networks whose gateways changed.
     fn build_gateways(&mut self, changed: &mut CatalogChanges) {
-        for key in std::mem::take(&mut self.dirty.gateways) {
+        let keys = std::mem::take(&mut self.dirty.gateways);
+        let networks: BTreeSet<&NetworkId> = keys.iter().map(|key| &key.network).collect();
+        for network in networks {
+            let again = self.context.gateways.join(network, &self.context.shards);
+            self.dirty.services.extend(again);
+        }
+        for key in keys {
             let now = self.context.gateways.first(&key, &self.context.shards);
             if self.draft.gateways.get(&key) == now.as_ref() {
                 continue;

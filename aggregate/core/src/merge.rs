@@ -17,14 +17,14 @@ pub(crate) mod rules;
 pub(crate) mod target;
 pub(crate) mod virtual_services;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
     AudienceView, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup,
-    EndpointSource, FederationInfo, GroupPort, Identity, Mono, Namespace, NetworkId, ObjectId, ObjectRef,
-    Origin, PortName, PortNumber, Protocol, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort,
-    Settings, ShardPriority, Stage, StepTime, Target, TraceStep, Verdict, Visibility,
+    EndpointSource, FederationInfo, GatedNetwork, GroupPort, Identity, Mono, Namespace, NetworkId, ObjectId,
+    ObjectRef, Origin, PortName, PortNumber, Protocol, Recorder, Resolution, ServiceAddress, ServiceKey,
+    ServicePort, Settings, ShardPriority, Stage, StepTime, Target, TraceStep, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
@@ -166,32 +166,33 @@ fn merge_declared<R: Recorder>(
     Some(out)
 }
 
-/// Adds a condition to a service in several networks if gateways separate some of them: no client receives all endpoints.
+/// Adds a condition to a service with endpoints in networks whose gateways cannot be used: clients of other networks do not receive
+/// them.
 fn note_networks(context: &MergeContext, out: &mut Merged) {
     let gated = gated(context, out.networks.iter());
-    if out.networks.len() < 2 || gated.is_empty() {
+    let closed: Vec<&str> =
+        gated.iter().filter(|of| of.gateways.is_empty()).map(|of| of.id.as_str()).collect();
+    if closed.is_empty() {
         return;
     }
     let objects = out.declarations.first().map(|d| d.declaration.source.reference());
-    let networks: Vec<&str> = gated.iter().map(NetworkId::as_str).collect();
     let message = format!(
-        "only clients of the same network receive endpoints in {}: gateways are not used yet",
-        networks.join(", ")
+        "only clients of the same network receive endpoints in {}: its gateways have no IP address with a port for mesh TLS",
+        closed.join(", ")
     );
     out.conditions.push(Code::OTHER_NETWORK, objects.into_iter().collect(), message);
 }
 
-/// Returns the networks among these that have gateways, sorted.
+/// Returns those of some networks that have gateways, sorted.
 pub(crate) fn gated<'a>(
     context: &MergeContext,
     networks: impl Iterator<Item = &'a NetworkId>,
-) -> Vec<NetworkId> {
+) -> Vec<Arc<GatedNetwork>> {
     if context.settings.effective.cross_network_direct == Some(true) {
         return Vec::new();
     }
-    let mut out: Vec<NetworkId> = networks.filter(|n| context.gateways.has(n)).cloned().collect();
-    sort(&mut out);
-    out
+    let names: BTreeSet<&NetworkId> = networks.collect();
+    names.into_iter().filter_map(|network| context.gateways.of(network)).cloned().collect()
 }
 
 fn sort<T: Ord>(list: &mut Vec<T>) {

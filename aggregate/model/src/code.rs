@@ -146,7 +146,7 @@ codes! {
     451 ROUTE_SUBSET_UNDECLARED "a destination of a VirtualService names a subset that no DestinationRule of its clients declares" => "declare the subset in a DestinationRule of the host, or correct the name";
     452 ROUTE_SHADOWED "a route of a VirtualService serves no request, because the routes before it take them all" => "move it before them, or narrow their conditions";
     453 ROUTE_HOST_UNMATCHED "a host of a VirtualService is that of no service" => "correct the host, or declare a service or a ServiceEntry with it";
-    454 ROUTE_HOST_TAKEN "other VirtualServices serve a host of a VirtualService in its place" => "merge them into one; the older one precedes among those for the same clients";
+    454 ROUTE_HOST_TAKEN "other VirtualServices route the requests for a host of a VirtualService in its place" => "merge them into one; the older one precedes among those for the same clients";
     455 ROUTE_DELEGATE_UNMATCHED "a delegate of a VirtualService does not exist, has hosts, or is not exported to its namespace" => "correct the name and namespace of the delegate, or its `exportTo`";
     456 ROUTE_WITHOUT_CLIENTS "a VirtualService concerns no client" => "extend its `exportTo`, add `mesh` to its gateways, or name a VirtualService without hosts as a delegate";
     457 ROUTE_WITHOUT_ENDPOINTS "a destination of a VirtualService that has a share of the requests has no endpoints" => "add endpoints (`tributary explain HOST`), or set its weight to 0";
@@ -169,7 +169,7 @@ codes! {
     472 AUTHORIZATION_UNREADABLE "no version of an AuthorizationPolicy is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
     473 AUTHORIZATION_UNDECIDED "an AuthorizationPolicy depends on an extension, which is not served, or on tokens that no RequestAuthentication reads, so that requests are refused" => "declare a RequestAuthentication for its workloads, or write rules that decide by identity, address or request";
     474 ROUTE_LACKED_BY_SOME "clients of some namespaces lack a destination of a VirtualService, or its subset, by the DestinationRules or the `exportTo` that apply to them" => "declare the subset in the DestinationRule that the message names, extend the `exportTo` of the service or of the rule with the subset, or narrow that of the VirtualService";
-    475 ROUTE_HOST_EXCEPTED "VirtualServices that name hosts more exactly serve them in the place of a VirtualService, which serves others" => "nothing, if they are meant as exceptions; else remove or merge them";
+    475 ROUTE_HOST_EXCEPTED "VirtualServices that name hosts more exactly route their requests in the place of a VirtualService, which serves others" => "nothing, if they are meant as exceptions; else remove or merge them";
     476 TOKENS_UNREADABLE "no version of a RequestAuthentication is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
     477 KEYS_UNREACHABLE "sidecars cannot fetch the keys of a RequestAuthentication from a host that is no service which they reach, so that its tokens are refused" => "declare the host and its port, such as in a ServiceEntry, export it to the namespace, and import it in the Sidecar";
     478 KEYS_IN_PLAIN_TEXT "the address of keys of a RequestAuthentication is https, and sidecars connect to its host in plain text" => "set `tls.mode: SIMPLE` for the port in a DestinationRule of the host";
@@ -185,7 +185,7 @@ codes! {
     507 OTHER_NODE "only endpoints on the client's own node are served" => "see internalTrafficPolicy";
     508 OTHER_CLUSTER "only endpoints of the client's own cluster are served" => "export the service or make it global";
     509 SAME_NETWORK "the client reaches the address directly" => "nothing";
-    510 OTHER_NETWORK "the address is in another network behind gateways" => "use a client in that network, or `crossNetwork: direct` if networks are flat";
+    510 OTHER_NETWORK "the address is in another network, and no gateway of it can be used for it" => "see the line for what is missing, or set `crossNetwork: direct` if networks are flat";
     511 HEALTHY "the endpoint is healthy" => "nothing";
     512 UNHEALTHY "the endpoint is not healthy" => "see its source";
     513 TERMINATING "the endpoint is shutting down" => "nothing";
@@ -232,6 +232,7 @@ codes! {
     553 NO_CERTIFICATES "the rule of the client requires certificates of the mesh, which it does not have" => "name them in the client's node (see the reference of xDS), or set another `tls.mode`";
     554 REMOVED_BY_FILTER "an EnvoyFilter removes the resource from what the client is sent" => "change or delete the EnvoyFilter that the line names; `tributary get resources CLIENT` notes all that filters remove";
     555 AUTHORIZATION_APPLIES "AuthorizationPolicies and RequestAuthentications decide which requests the workload of the endpoint accepts" => "see their rules with `tributary get policies NAME -o json`";
+    556 THROUGH_GATEWAY "the client reaches the endpoint through gateways of its network" => "nothing; `crossNetwork: direct` if networks are flat";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

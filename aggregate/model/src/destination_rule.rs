@@ -100,11 +100,13 @@ pub struct EndpointPolicy {
     pub subsets: Arc<[(Subset, Labels, EndpointOrder)]>,
 }
 
-/// Order of endpoints that a rule sets.
+/// Order of endpoints that a rule sets, and the TLS by which clients reach those of other networks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct EndpointOrder {
     /// Which localities are used; that of the service or of the mesh if absent.
     pub locality: Option<LocalityBalancing>,
     /// Whether endpoints that fail are ejected, without which no locality replaces another.
     pub ejects: bool,
+    /// Whether connections use mesh TLS, as gateways between networks need; as without a rule if absent.
+    pub mesh_tls: Option<bool>,
 }

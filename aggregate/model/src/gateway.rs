@@ -41,3 +41,48 @@ pub struct Gateway {
     /// HBONE port.
     pub hbone_port: Option<PortNumber>,
 }
+
+/// Network that clients of other networks enter through gateways only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatedNetwork {
+    /// Name.
+    pub id: NetworkId,
+    /// Gateways that forward mesh TLS by its server name, sorted, each once. Empty if none can be used.
+    pub gateways: Arc<[GatewaySocket]>,
+}
+
+impl GatedNetwork {
+    /// Returns the gateways that stand in for an endpoint of a cluster: those of its cluster, else all of the network, as in Istio.
+    pub fn of_cluster<'n>(
+        &'n self,
+        cluster: Option<&'n ClusterId>,
+    ) -> impl Iterator<Item = &'n GatewaySocket> + Clone {
+        let is_own = move |gateway: &GatewaySocket| cluster.is_some() && gateway.cluster.as_ref() == cluster;
+        let has_own = self.gateways.iter().any(is_own);
+        self.gateways.iter().filter(move |gateway| !has_own || is_own(gateway))
+    }
+}
+
+/// Socket of a gateway that forwards mesh TLS by its server name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GatewaySocket {
+    /// Cluster of the gateway; `None` for one that mesh networks name by address.
+    pub cluster: Option<ClusterId>,
+    /// Address.
+    pub address: IpAddr,
+    /// Port.
+    pub port: PortNumber,
+}
+
+impl GatewaySocket {
+    /// Returns the socket of a gateway; `None` if its address is a name, or if it has no port for mesh TLS.
+    #[must_use]
+    pub fn of(key: &GatewayKey, gateway: &Gateway) -> Option<Self> {
+        let GatewayAddress::Ip(address) = gateway.address else { return None };
+        let cluster = (key.object.kind != MESH_CONFIG).then(|| key.cluster.clone());
+        Some(Self { cluster, address, port: gateway.mtls_port? })
+    }
+}
+
+/// Kind of the objects whose gateways belong to no cluster.
+const MESH_CONFIG: &str = "ConfigMap";

@@ -94,7 +94,7 @@ pub use envoy_filter::{
 pub use evidence::{EndEvidence, Evidence};
 pub use excluded_object::{ExcludedObject, of_revision};
 pub use export::{EntryVisibility, ExportTo, Visibility};
-pub use gateway::{Gateway, GatewayAddress, GatewayKey};
+pub use gateway::{GatedNetwork, Gateway, GatewayAddress, GatewayKey, GatewaySocket};
 pub use hash::{Version, VersionSum};
 pub use health::Health;
 pub use hostname::{HostPattern, Hostname};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::declaration::TrafficDistribution;
 use crate::destination_rule::EndpointOrder;
-use crate::traffic_policy::{Distribution, FailoverLabel, LocalityBalancing, TrafficPolicy};
+use crate::traffic_policy::{ClientTls, Distribution, FailoverLabel, LocalityBalancing, TrafficPolicy};
 use crate::view::EndpointInputs;
 
 /// How a client orders the endpoints of a port.
@@ -79,7 +79,13 @@ impl EndpointOrder {
     #[must_use]
     pub fn of(policy: &TrafficPolicy) -> Self {
         let locality = policy.balancer.as_ref().and_then(|balancer| balancer.locality.clone());
-        Self { locality, ejects: policy.outliers.is_some() }
+        Self { locality, ejects: policy.outliers.is_some(), mesh_tls: None }
+    }
+    /// Adds whether connections use mesh TLS, for endpoints in networks with gateways.
+    #[must_use]
+    pub fn with_tls(self, policy: &TrafficPolicy) -> Self {
+        let is_mesh = |tls: &Arc<ClientTls>| matches!(**tls, ClientTls::IstioMutual(_));
+        Self { mesh_tls: policy.tls.as_ref().map(is_mesh), ..self }
     }
 }
 
@@ -106,7 +112,7 @@ mod tests {
     use super::*;
 
     fn mk_order(locality: Option<LocalityBalancing>, ejects: bool) -> EndpointOrder {
-        EndpointOrder { locality, ejects }
+        EndpointOrder { locality, ejects, mesh_tls: None }
     }
     fn shown(preference: Preference<'_>) -> (&'static str, bool) {
         let text = match preference {

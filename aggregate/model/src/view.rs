@@ -15,6 +15,7 @@ use crate::declaration::{
 use crate::destination_rule::{ClusterPolicy, ConnectionPolicy, EndpointPolicy};
 use crate::endpoint_group::EndpointGroup;
 use crate::export::Visibility;
+use crate::gateway::GatedNetwork;
 use crate::hostname::Hostname;
 use crate::id::{Namespace, NetworkId, RegistryId, Scope};
 use crate::identity_set::IdentitySet;
@@ -186,8 +187,10 @@ pub struct EndpointInputs {
     pub traffic: TrafficDistribution,
     /// Groups behind this port, in order of precedence of their shards.
     pub sources: Arc<[EndpointSource]>,
-    /// Networks that clients reach only through gateways, sorted.
-    pub gated: Arc<[NetworkId]>,
+    /// Networks that clients of other networks enter through gateways only, sorted by name.
+    pub gated: Arc<[Arc<GatedNetwork>]>,
+    /// Whether clients use mesh TLS without a rule.
+    pub automatic_tls: bool,
     /// Setting of the mesh on localities, which applies where neither a rule nor the traffic distribution decides.
     pub locality: Option<Arc<LocalityBalancing>>,
     /// What DestinationRules set, by the namespace of the client.
@@ -199,6 +202,12 @@ impl EndpointInputs {
     #[must_use]
     pub fn policy_of(&self, namespace: Option<&Namespace>) -> Option<&EndpointPolicy> {
         self.policy.as_ref()?.get(namespace).as_deref()
+    }
+    /// Returns a network that gateways separate from others.
+    #[must_use]
+    pub fn gated(&self, network: &NetworkId) -> Option<&Arc<GatedNetwork>> {
+        let at = self.gated.binary_search_by(|gated| gated.id.cmp(network)).ok()?;
+        self.gated.get(at)
     }
 }
 

@@ -376,13 +376,14 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
         traffic: svc.traffic,
         sources: [source].into(),
         gated: Arc::from([]),
+        automatic_tls: false,
         locality: None,
         policy: svc.order.clone().map(mk_policy),
     }
 }
 
 fn mk_policy(order: LocalityBalancing) -> Arc<ByNamespace<Option<Arc<EndpointPolicy>>>> {
-    let whole = EndpointOrder { locality: Some(order), ejects: true };
+    let whole = EndpointOrder { locality: Some(order), ejects: true, mesh_tls: None };
     let policy = EndpointPolicy { whole, ..EndpointPolicy::default() };
     Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))
 }

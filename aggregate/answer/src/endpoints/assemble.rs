@@ -7,6 +7,7 @@ use tributary_model::{
 };
 
 use super::distribute::Shares;
+use super::gateways::{self, Crossing};
 use super::select::{Candidate, Refusal};
 use super::{Assignment, Endpoint, LocalityEndpoints, federation, priority};
 
@@ -19,21 +20,23 @@ type Bins<'a> = BTreeMap<(u32, &'a Locality), Vec<Candidate<'a>>>;
 pub(super) fn assemble<'a, R: Recorder>(
     preference: Preference<'_>,
     client: &Projection,
-    mut candidates: Vec<Candidate<'a>>,
+    (mut candidates, crossing): (Vec<Candidate<'a>>, &Crossing),
     r: &mut R,
 ) -> Assignment<'a> {
     let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(preference, client, c)).collect();
-    let distinct: Vec<u32> = raw.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-    let unit = convert_weights(&mut candidates);
+    let unit = convert_weights(&mut candidates, crossing);
     federation::split(&mut candidates, &raw);
+    let shares = Shares::of(preference, client);
+    let candidates = gateways::stand_in(candidates, raw, (crossing, shares), r);
+    let distinct: BTreeSet<u32> = candidates.iter().map(|(_, raw)| *raw).collect();
+    let distinct: Vec<u32> = distinct.into_iter().collect();
     let mut bins = Bins::new();
-    for (candidate, raw) in candidates.into_iter().zip(raw) {
+    for (candidate, raw) in candidates {
         let compact = distinct.partition_point(|&p| p < raw);
         let compact = u32::try_from(compact).unwrap_or(u32::MAX);
         bins.entry((compact, &candidate.address.topology.locality)).or_default().push(candidate);
     }
     let scales = scales(&bins);
-    let shares = Shares::of(preference, client);
     let locality = |((priority, locality), members): ((u32, &Locality), Vec<Candidate<'a>>)| {
         let scale = scales.get(&priority).copied().unwrap_or(1);
         let unit = Some(unit).filter(|unit| scale == 1 && *unit != WeightUnit::ONE);
@@ -49,9 +52,9 @@ pub(super) fn assemble<'a, R: Recorder>(
     Assignment { localities }
 }
 
-/// Converts all weights to one unit, which it returns: endpoints of all groups compare by it.
-fn convert_weights(candidates: &mut [Candidate<'_>]) -> WeightUnit {
-    let units = candidates.iter().map(|c| c.source.group.weight_unit);
+/// Converts all weights to one unit, which it returns: endpoints of all groups compare by it, and gateways share it.
+fn convert_weights(candidates: &mut [Candidate<'_>], crossing: &Crossing) -> WeightUnit {
+    let units = candidates.iter().map(|c| c.source.group.weight_unit.common(crossing.unit(c)));
     let unit = units.reduce(WeightUnit::common).unwrap_or_default();
     for candidate in candidates {
         candidate.weight = candidate.source.group.weight_unit.convert(candidate.address.weight, unit);
@@ -82,10 +85,13 @@ fn locality_endpoints<'a, R: Recorder>(
         .into_iter()
         .map(|candidate| {
             let weight = scaled(&candidate, scale);
-            record(&candidate, priority, locality, (weight, unit), r);
+            // the steps of endpoints behind gateways are those of the endpoints
+            if !candidate.is_gateway {
+                record(&candidate, priority, locality, (weight, unit), r);
+            }
             let mtls = candidate.accepts_mesh_tls();
-            let Candidate { target, source, address, health, .. } = candidate;
-            Endpoint { target, health, weight, address, mtls, source }
+            let Candidate { target, source, address, health, is_gateway, .. } = candidate;
+            Endpoint { target, health, weight, address, mtls, source, is_gateway }
         })
         .collect();
     let weight = endpoints.iter().fold(0_u32, |sum, e| sum.saturating_add(e.weight));

@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 
 use tributary_model::{
-    Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, Health, Namespace, NetworkId,
-    ObjectId, Projection, Recorder, ShardPriority, Stage, Timestamp, Verdict, Visibility, labels,
+    Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, GatedNetwork, Health, Namespace,
+    NetworkId, ObjectId, Projection, Recorder, ShardPriority, Stage, Timestamp, Verdict, Visibility, labels,
 };
 
+use super::gateways::{Crossing, network_of};
 use super::{Destination, Names};
 use crate::steps::endpoint_step;
 
@@ -30,6 +31,10 @@ pub(super) struct Candidate<'a> {
     pub(super) standby: bool,
     /// Weight within its priority, at least 1; in the unit of its group until all are known.
     pub(super) weight: u64,
+    /// Network that the client enters through gateways to reach it.
+    pub(super) via: Option<&'a GatedNetwork>,
+    /// Whether it is a gateway that stands in for endpoints of its network; the rest is that of one of them.
+    pub(super) is_gateway: bool,
 }
 
 /// Order of candidates: shard, then age and name of the declaration, then the listing object, then
@@ -81,7 +86,8 @@ pub(super) enum Refusal<'a> {
     NotVisible,
     OtherNode,
     OtherCluster,
-    OtherNetwork,
+    /// Why gateways do not stand in for it.
+    OtherNetwork(&'static str),
     NotAnIp,
     UnixForGrpc,
     Duplicate(&'a EndpointSource),
@@ -99,7 +105,7 @@ impl Refusal<'_> {
     pub(super) const fn stage(&self) -> Stage {
         match self {
             Self::NotVisible | Self::OtherNode | Self::OtherCluster => Stage::Visibility,
-            Self::OtherNetwork => Stage::Network,
+            Self::OtherNetwork(_) => Stage::Network,
             Self::NoPort
             | Self::NotAnIp
             | Self::UnixForGrpc
@@ -115,7 +121,7 @@ impl Refusal<'_> {
             Self::NotVisible => Code::NOT_VISIBLE,
             Self::OtherNode => Code::OTHER_NODE,
             Self::OtherCluster => Code::OTHER_CLUSTER,
-            Self::OtherNetwork => Code::OTHER_NETWORK,
+            Self::OtherNetwork(_) => Code::OTHER_NETWORK,
             Self::NotAnIp => Code::NOT_AN_IP,
             Self::UnixForGrpc => Code::UNIX_NOT_FOR_GRPC,
             Self::Duplicate(_) => Code::DUPLICATE_ADDRESS,
@@ -142,9 +148,9 @@ impl Refusal<'_> {
                 let cluster = topology.cluster.as_ref().map_or("no known cluster", |c| c.as_str());
                 format!("only endpoints of the client's own cluster are served; this one is of {cluster}")
             }
-            Self::OtherNetwork => {
+            Self::OtherNetwork(why) => {
                 let network = topology.network.as_ref().map_or("", |n| n.as_str());
-                format!("it lies in network {network}, which is entered through gateways only")
+                format!("it is in network {network}, which is entered through gateways only: {why}")
             }
             Self::NotAnIp => "EDS carries IP addresses only".into(),
             Self::UnixForGrpc => "gRPC is not given unix paths".into(),
@@ -178,7 +184,7 @@ impl Refusal<'_> {
 pub(super) fn select<'a, R: Recorder>(
     facts: &'a EndpointInputs,
     client: &Projection,
-    names: Names,
+    (names, crossing): (Names, &Crossing),
     r: &mut R,
 ) -> Vec<Candidate<'a>> {
     let mut out = Vec::new();
@@ -189,11 +195,12 @@ pub(super) fn select<'a, R: Recorder>(
             shards.len() - 1
         });
         for (index, address) in source.group.addresses.iter().enumerate() {
-            let candidate = candidate(source, address, shard, index, facts);
-            match refusal(&candidate, facts, client, names) {
+            let via = network_of(address.topology.network.as_ref(), facts, client);
+            let candidate = Candidate { via, ..candidate(source, address, shard, index, facts) };
+            match refusal(&candidate, facts, client, (names, crossing)) {
                 Some(why) => candidate.refuse(&why, r),
                 None => {
-                    record_pass(&candidate, r);
+                    record_pass(&candidate, crossing, r);
                     out.push(candidate);
                 }
             }
@@ -215,7 +222,18 @@ fn candidate<'a>(
         Destination::of(&source.group, address, number.or(Some(facts.port))).unwrap_or(Destination::Pipe(""));
     let standby = source.federation.as_ref().is_some_and(|federation| federation.standby);
     let weight = u64::from(address.weight.max(1));
-    Candidate { target, source, address, shard, index, health: health(address), standby, weight }
+    Candidate {
+        target,
+        source,
+        address,
+        shard,
+        index,
+        health: health(address),
+        standby,
+        weight,
+        via: None,
+        is_gateway: false,
+    }
 }
 
 /// Returns the health of an address. The draining label applies to any health that the source reports
@@ -239,7 +257,7 @@ fn refusal<'a>(
     candidate: &Candidate<'a>,
     facts: &EndpointInputs,
     client: &Projection,
-    names: Names,
+    (names, crossing): (Names, &Crossing),
 ) -> Option<Refusal<'a>> {
     let Candidate { source, address, .. } = candidate;
     let is_pipe = matches!(address.at, AddressRef::Unix(_));
@@ -251,11 +269,11 @@ fn refusal<'a>(
         (!is_visible(source, facts, client), Refusal::NotVisible),
         (is_elsewhere(source, address, client), Refusal::OtherNode),
         (is_foreign(source, address, client), Refusal::OtherCluster),
-        (is_gated(address, facts, client), Refusal::OtherNetwork),
         (names == Names::Refused && matches!(address.at, AddressRef::Name(_)), Refusal::NotAnIp),
         (is_pipe && client.kind == Some(ClientKind::Grpc), Refusal::UnixForGrpc),
     ];
-    rules.into_iter().find_map(|(holds, why)| holds.then_some(why))
+    let first = rules.into_iter().find_map(|(holds, why)| holds.then_some(why));
+    first.or_else(|| crossing.refusal(candidate, names).map(Refusal::OtherNetwork))
 }
 
 /// Whether the client sees the source. Without a namespace in the projection all sources have the same
@@ -282,13 +300,7 @@ fn is_foreign(source: &EndpointSource, address: &Address, client: &Projection) -
     strict || (attributes.own_cluster_only && known && own != theirs)
 }
 
-fn is_gated(address: &Address, facts: &EndpointInputs, client: &Projection) -> bool {
-    let Some(theirs) = &address.topology.network else { return false };
-    let same = client.network.as_ref().and_then(Option::as_ref) == Some(theirs);
-    !same && facts.gated.binary_search(theirs).is_ok()
-}
-
-fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
+fn record_pass<R: Recorder>(candidate: &Candidate<'_>, crossing: &Crossing, r: &mut R) {
     if !r.is_on() {
         return;
     }
@@ -304,13 +316,17 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
         format!("{object} is exported to {}", exported_to(&candidate.source.visibility)),
         r,
     );
-    let network = network_detail(candidate);
-    record(
-        candidate,
-        (Stage::Network, Verdict::Pass, Code::SAME_NETWORK),
-        format!("reached directly ({network})"),
-        r,
-    );
+    let (code, detail) = match candidate.via {
+        None => (Code::SAME_NETWORK, format!("reached directly ({})", network_detail(candidate))),
+        Some(network) => {
+            let named = crossing.named(candidate);
+            (
+                Code::THROUGH_GATEWAY,
+                format!("reached through the gateways of network {}: {named}", network.id),
+            )
+        }
+    };
+    record(candidate, (Stage::Network, Verdict::Pass, code), detail, r);
 }
 
 /// Returns whom a declaration is exported to. Whether the client's Sidecar imports it is decided for the whole service.

@@ -6,6 +6,7 @@ use super::*;
 use crate::fixtures::*;
 
 mod federation;
+mod gateways;
 mod locality;
 mod properties;
 
@@ -164,7 +165,7 @@ fn address_of_two_networks_resolves_to_the_clients_own() {
         shown(&endpoints(facts, &Projection { network, ..Projection::default() }, &mut ()))
     };
     assert_eq!(sent(&facts, "net2"), ["0 10.0.0.1:8080 1"], "networks that reach each other are one");
-    facts.gated = [NetworkId::new("net2").unwrap()].into();
+    facts.gated = mk_gated(&[("net2", &[])]);
     let of = |network: &str| sent(&facts, network);
     assert_eq!(of("net1"), ["0 10.0.0.1:8080 1"]);
     assert_eq!(of("net2"), ["0 10.0.0.1:8080 2"]);
@@ -178,7 +179,7 @@ fn gated_network_is_removed_unless_it_is_the_clients_own() {
         mk_address_at("10.0.0.2", mk_topology("net2", "", "")),
         mk_address("10.0.0.3"),
     ]);
-    facts.gated = [NetworkId::new("net1").unwrap()].into();
+    facts.gated = mk_gated(&[("net1", &[])]);
     let of = |network: &str| {
         let network = Some(NetworkId::new(network).ok());
         endpoints(&facts, &Projection { network, ..Projection::default() }, &mut ()).endpoints().count()

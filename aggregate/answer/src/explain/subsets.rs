@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{ClientKind, Code, PortView, Stage, Subset, TraceStep, Verdict};
+use tributary_model::{ClientKind, Code, PortView, Stage, Subset, Trace, TraceStep, Verdict};
 
-use super::assigned;
 use super::reach::connected_subsets;
+use super::{assigned, weighed};
 use crate::client::{Client, ClientClass, Takes};
 use crate::key::key;
 use crate::route::own_targets;
@@ -76,6 +76,7 @@ pub(super) fn without(port: &PortView, client: &Client, endpoint: &str) -> Optio
 }
 
 fn endpoints(port: &PortView, client: &Client, subset: &Subset) -> BTreeSet<String> {
-    let assignment = assigned(&port.endpoints.inputs, (Some(client), Some(subset)), port, &mut ());
-    assignment.iter().flat_map(|all| all.endpoints().map(|one| one.target.to_string())).collect()
+    let mut trace = Trace::default();
+    assigned(&port.endpoints.inputs, (Some(client), Some(subset)), port, &mut trace);
+    weighed(&trace.steps).cloned().collect()
 }

@@ -135,7 +135,7 @@ fn terminating_endpoint_ends_at_the_stage_health() {
 #[test]
 fn endpoint_of_a_gated_network_ends_at_the_stage_network() {
     let mut facts = mk_one(vec![mk_address_at("10.0.0.1", mk_topology("net2", "", ""))]);
-    facts.gated = [NetworkId::new("net2").unwrap()].into();
+    facts.gated = mk_gated(&[("net2", &[])]);
     let catalog = mk_served(facts, Visibility::Public);
     let explanation = explain_one(&catalog, "10.0.0.1", Some(&mk_client("web")));
     assert_eq!(decided(&explanation).last(), Some(&(Stage::Network, Verdict::Drop, 510)));

@@ -10,7 +10,7 @@ use tributary_model::{
 
 use super::reach::{Carrier, carrier, reach};
 use super::subsets::{self, received_subsets};
-use super::{WhyNot, assigned, destinations, pending, routes, rules, security, unread};
+use super::{WhyNot, assigned, destinations, pending, routes, rules, security, unread, weighed};
 use crate::client::{Client, ClientClass};
 use crate::names::ClusterName;
 use crate::resolve::{concrete, resolve};
@@ -179,12 +179,13 @@ fn ports(
         let lost = destinations::steps(catalog, port, client);
         trace.steps.extend(lost.into_iter().map(TraceStep::dropping));
         trace.steps.extend(security::step(port, subset, &client.class, None));
-        let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
+        let before = trace.steps.len();
+        assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
         let carrier = carrier(port, subset, &client.class);
         if carrier.is_some() {
             let received = if subset.is_none() { received_subsets(port, &client.class) } else { Vec::new() };
             out.served += match &received[..] {
-                [] => assignment.map_or(0, |assignment| assignment.endpoints().count()),
+                [] => weighed(trace.steps.get(before..).unwrap_or_default()).count(),
                 received => subsets::count(port, client, received),
             };
         }

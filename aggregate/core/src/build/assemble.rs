@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tributary_model::{
     Address, Attributes, ByNamespace, ClientDimensions, ClusterInputs, ClusterPolicy, Code, Condition,
-    ConnectionTarget, EndpointInputs, EndpointSource, HostEntry, Hostname, HttpCandidate, IdentitySet,
-    L4Candidate, ListenerInputs, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution,
+    ConnectionTarget, EndpointInputs, EndpointSource, GatedNetwork, HostEntry, Hostname, HttpCandidate,
+    IdentitySet, L4Candidate, ListenerInputs, Namespace, PortNumber, PortView, Protocol, Resolution,
     ResolvedDestination, ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared,
     Target, TrafficDistribution, TrafficPolicy, Visibility,
 };
@@ -157,7 +157,8 @@ fn assemble_port(
 ) -> PortView {
     let (protocol, gated) =
         (port.protocol, gated(context, port.sources.iter().flat_map(|s| s.group.summary.networks.iter())));
-    let policy = common.rules.of_endpoints(number, old.map(|p| &p.endpoints.inputs.policy));
+    let policy =
+        common.rules.of_endpoints(number, !gated.is_empty(), old.map(|p| &p.endpoints.inputs.policy));
     let locality = context.settings.effective.locality.clone();
     let facts = EndpointInputs {
         policy,
@@ -259,7 +260,7 @@ fn endpoint_facts(
     key: &ServiceKey,
     port: PortNumber,
     sources: Vec<EndpointSource>,
-    gated: Vec<NetworkId>,
+    gated: Vec<Arc<GatedNetwork>>,
     common: &Common,
 ) -> EndpointInputs {
     EndpointInputs {
@@ -268,6 +269,7 @@ fn endpoint_facts(
         resolution: common.resolution.clone(),
         traffic: common.traffic,
         sources: shared(sources),
+        automatic_tls: common.automatic_tls && !gated.is_empty(),
         gated: shared(gated),
         locality: None,
         policy: None,

@@ -56,6 +56,12 @@ fn ordered(preference: Preference<'_>) -> ClientDimensions {
     }
 }
 
+/// What decides whether a client uses gateways, and which: its network, its kind and certificates, and the families of its addresses.
+fn gated() -> ClientDimensions {
+    let of_client = ClientDimensions::KIND | ClientDimensions::CERTIFICATES | ClientDimensions::FAMILIES;
+    ClientDimensions::NETWORK | of_client
+}
+
 /// Returns the dimensions that decide which endpoints a client may have. `one_audience`: all declarations of the
 /// service have one visibility, so a client that sees the service sees all of its sources.
 fn admitted(facts: &EndpointInputs, one_audience: bool) -> ClientDimensions {
@@ -74,7 +80,7 @@ fn admitted(facts: &EndpointInputs, one_audience: bool) -> ClientDimensions {
         ClientDimensions::CLUSTER,
     );
     need(!one_audience && !facts.sources.is_empty(), ClientDimensions::NAMESPACE);
-    need(!facts.gated.is_empty(), ClientDimensions::NETWORK);
+    need(!facts.gated.is_empty(), gated());
     out
 }
 

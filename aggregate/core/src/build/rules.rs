@@ -66,9 +66,10 @@ impl ServiceRules {
     pub(super) fn of_endpoints(
         &self,
         port: PortNumber,
+        is_gated: bool,
         old: Option<&PortRules<EndpointPolicy>>,
     ) -> PortRules<EndpointPolicy> {
-        self.made(old, |rule| rule.of_endpoints(port))
+        self.made(old, |rule| rule.of_endpoints(port, is_gated))
     }
     /// Returns what they set for the routes of a port.
     pub(super) fn of_routes(&self, port: PortNumber, old: Option<&PortRules<HashKey>>) -> PortRules<HashKey> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tributary_model::{
     ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointOrder, EndpointPolicy, ExportTo,
     HashKey, Hostname, Namespace, Policy, PolicyKey, PortNumber, PortPolicies, PrecedenceKey, ServiceKey,
-    Subset, SubsetRule, Visibility,
+    Subset, SubsetRule, TrafficPolicy, Visibility,
 };
 
 use crate::state::MergeContext;
@@ -245,15 +245,18 @@ impl MergedRule {
             ..ConnectionPolicy::default()
         }
     }
-    /// Returns the order and the subsets of a port's endpoints; `None` if they are as without a rule.
-    pub(crate) fn of_endpoints(&self, port: PortNumber) -> Option<EndpointPolicy> {
+    /// Returns the order and the subsets of a port's endpoints; `None` if they are as without a rule. TLS decides about endpoints behind
+    /// gateways only.
+    pub(crate) fn of_endpoints(&self, port: PortNumber, is_gated: bool) -> Option<EndpointPolicy> {
         let ClusterPolicy { whole, subsets, .. } = self.of_clusters(port);
+        let order = |policy: &TrafficPolicy| {
+            let order = EndpointOrder::of(policy);
+            if is_gated { order.with_tls(policy) } else { order }
+        };
         let labels = self.subsets.iter().map(|subset| subset.labels.clone());
-        let subsets = subsets
-            .iter()
-            .zip(labels)
-            .map(|((name, policy), labels)| (name.clone(), labels, EndpointOrder::of(policy)));
-        let policy = EndpointPolicy { whole: EndpointOrder::of(&whole), subsets: subsets.collect() };
+        let subsets =
+            subsets.iter().zip(labels).map(|((name, policy), labels)| (name.clone(), labels, order(policy)));
+        let policy = EndpointPolicy { whole: order(&whole), subsets: subsets.collect() };
         (policy != EndpointPolicy::default()).then_some(policy)
     }
 }

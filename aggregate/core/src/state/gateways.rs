@@ -1,12 +1,12 @@
 //! Gateway addresses of networks, and the services that have endpoints in each network.
 //!
-//! Written by apply; merge reads which networks have gateways. When a network gets its first gateway
-//! or loses its last one, exactly the services with an address in it are built again.
+//! Written by apply; the build joins the gateways of each network, which merge reads. When they change, exactly the services with an
+//! address in the network are built again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Gateway, GatewayKey, NetworkId, ServiceKey, Shared};
+use tributary_model::{GatedNetwork, Gateway, GatewayKey, GatewaySocket, NetworkId, ServiceKey, Shared};
 
 use crate::state::shards::{ShardId, Shards};
 
@@ -24,59 +24,72 @@ pub(crate) struct GatewayFact {
 /// All gateways.
 #[derive(Debug, Default)]
 pub(crate) struct Gateways {
-    reported: BTreeMap<GatewayKey, Vec<GatewayFact>>,
-    networks: BTreeMap<NetworkId, usize>,
+    reported: BTreeMap<NetworkId, BTreeMap<GatewayKey, Vec<GatewayFact>>>,
+    networks: BTreeMap<NetworkId, Arc<GatedNetwork>>,
     services: BTreeMap<NetworkId, BTreeSet<ServiceKey>>,
 }
 
 impl Gateways {
     /// Returns a shard's value.
     pub(crate) fn get(&self, shard: ShardId, key: &GatewayKey) -> Option<&GatewayFact> {
-        self.reported.get(key)?.iter().find(|f| f.shard == shard)
+        self.facts(key)?.iter().find(|f| f.shard == shard)
     }
     /// Returns a shard's value, mutable.
     pub(crate) fn get_mut(&mut self, shard: ShardId, key: &GatewayKey) -> Option<&mut GatewayFact> {
-        self.reported.get_mut(key)?.iter_mut().find(|f| f.shard == shard)
+        self.reported.get_mut(&key.network)?.get_mut(key)?.iter_mut().find(|f| f.shard == shard)
     }
-    /// Adds the value of a shard that has none for the key yet. Returns the services that must be built again.
-    pub(crate) fn add(&mut self, key: &GatewayKey, fact: GatewayFact) -> Vec<ServiceKey> {
-        let facts = self.reported.entry(key.clone()).or_default();
-        facts.push(fact);
-        if facts.len() > 1 {
+    /// Adds the value of a shard that has none for the key yet.
+    pub(crate) fn add(&mut self, key: &GatewayKey, fact: GatewayFact) {
+        let of_network = self.reported.entry(key.network.clone()).or_default();
+        of_network.entry(key.clone()).or_default().push(fact);
+    }
+    /// Removes a shard's value. Returns whether there was one.
+    pub(crate) fn remove(&mut self, shard: ShardId, key: &GatewayKey) -> bool {
+        let Some(of_network) = self.reported.get_mut(&key.network) else { return false };
+        let Some(facts) = of_network.get_mut(key) else { return false };
+        let Some(at) = facts.iter().position(|f| f.shard == shard) else { return false };
+        facts.remove(at);
+        if facts.is_empty() {
+            of_network.remove(key);
+        }
+        if of_network.is_empty() {
+            self.reported.remove(&key.network);
+        }
+        true
+    }
+    /// Joins the gateways of a network again. Returns the services that must be built again.
+    pub(crate) fn join(&mut self, network: &NetworkId, shards: &Shards) -> Vec<ServiceKey> {
+        let now = self.joined(network, shards).map(Arc::new);
+        if self.networks.get(network) == now.as_ref() {
             return Vec::new();
         }
-        let count = self.networks.entry(key.network.clone()).or_default();
-        *count += 1;
-        if *count > 1 { Vec::new() } else { self.services_in(&key.network) }
+        match now {
+            Some(joined) => self.networks.insert(network.clone(), joined),
+            None => self.networks.remove(network),
+        };
+        self.services_in(network)
     }
-    /// Removes a shard's value. Returns the services that must be built again; `None` if there was no value.
-    pub(crate) fn remove(&mut self, shard: ShardId, key: &GatewayKey) -> Option<Vec<ServiceKey>> {
-        let facts = self.reported.get_mut(key)?;
-        let at = facts.iter().position(|f| f.shard == shard)?;
-        facts.remove(at);
-        if !facts.is_empty() {
-            return Some(Vec::new());
-        }
-        self.reported.remove(key);
-        let count = self.networks.get_mut(&key.network)?;
-        *count -= 1;
-        if *count > 0 {
-            return Some(Vec::new());
-        }
-        self.networks.remove(&key.network);
-        Some(self.services_in(&key.network))
+    /// Returns the gateways of a network; `None` if none is reported. One that is reported and not served separates the network too.
+    fn joined(&self, network: &NetworkId, shards: &Shards) -> Option<GatedNetwork> {
+        let socket = |key: &GatewayKey| GatewaySocket::of(key, &*self.first(key, shards)?);
+        let sockets: BTreeSet<GatewaySocket> =
+            self.reported.get(network)?.keys().filter_map(socket).collect();
+        Some(GatedNetwork { id: network.clone(), gateways: sockets.into_iter().collect() })
+    }
+    fn facts(&self, key: &GatewayKey) -> Option<&Vec<GatewayFact>> {
+        self.reported.get(&key.network)?.get(key)
     }
     /// Returns the value that is served: the first in precedence.
     pub(crate) fn first(&self, key: &GatewayKey, shards: &Shards) -> Option<Shared<Gateway>> {
         let served = |f: &GatewayFact| shards.get(f.shard).filter(|info| info.is_served());
         let rank = |f: &GatewayFact| served(f).map(|info| info.precedence(None, &key.object));
-        let ranked = self.reported.get(key)?.iter().filter_map(|f| Some((rank(f)?, f)));
+        let ranked = self.facts(key)?.iter().filter_map(|f| Some((rank(f)?, f)));
         let first = ranked.min_by(|(a, _), (b, _)| a.order(b))?;
         Some(Shared::from(Arc::clone(&first.1.gateway)))
     }
-    /// Returns whether a network has a gateway.
-    pub(crate) fn has(&self, network: &NetworkId) -> bool {
-        self.networks.contains_key(network)
+    /// Returns a network that has gateways.
+    pub(crate) fn of(&self, network: &NetworkId) -> Option<&Arc<GatedNetwork>> {
+        self.networks.get(network)
     }
     /// Updates the index of services by network.
     pub(crate) fn index(&mut self, service: &ServiceKey, before: &[NetworkId], now: &[NetworkId]) {

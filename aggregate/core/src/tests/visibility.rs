@@ -212,9 +212,20 @@ fn gateway_builds_only_the_services_of_its_network() {
     assert_eq!(outcome.changed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(), ["far.shop"]);
     assert_eq!(world.core.counters().views, before + 1);
     let facts = world.view("shop/far.shop").unwrap().ports[0].endpoints.clone();
-    assert_eq!((facts.inputs.gated.len(), facts.dimensions), (1, ClientDimensions::NETWORK));
+    let crossing = ClientDimensions::KIND | ClientDimensions::CERTIFICATES | ClientDimensions::FAMILIES;
+    assert_eq!(facts.dimensions, ClientDimensions::NETWORK | crossing);
+    let gateways = |world: &mut World| {
+        let gated = &world.view("shop/far.shop").unwrap().ports[0].endpoints.inputs.gated[0];
+        gated.gateways.iter().map(|at| format!("{}:{}", at.address, at.port)).collect::<Vec<_>>()
+    };
+    assert_eq!(gateways(&mut world), ["1.2.3.4:15443"]);
     world.put("file", [mk_gateway("net-b", "1.2.3.5")]);
-    assert_eq!(world.core.counters().views, before + 1, "a second gateway of a network changes no service");
+    assert_eq!(
+        world.core.counters().views,
+        before + 2,
+        "a second gateway changes the services of its network"
+    );
+    assert_eq!(gateways(&mut world), ["1.2.3.4:15443", "1.2.3.5:15443"]);
     world.report(
         "file",
         [mk_deleted(&mk_gateway("net-b", "1.2.3.4")), mk_deleted(&mk_gateway("net-b", "1.2.3.5"))],

@@ -102,8 +102,9 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
         tracing::info!(
             network = network.as_str(),
             endpoints = count,
-            "endpoints behind the gateways of their network are excluded for clients of other networks \
-             (OtherNetwork); `crossNetwork: direct` serves them if networks are flat"
+            "gateways of the network cannot stand in for these endpoints, which clients of other networks do not receive \
+             (OtherNetwork): they accept no mesh TLS, or no gateway has an IP address and a port for it; \
+             `crossNetwork: direct` serves them if networks are flat"
         );
     }
 }
@@ -114,7 +115,7 @@ fn names(registries: &BTreeSet<RegistryName>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
-/// Counts the endpoints that clients of other networks do not receive, by network.
+/// Counts the endpoints that clients of other networks do not receive, by network: gateways cannot stand in for them.
 #[must_use]
 pub fn behind_gateways(catalog: &Catalog) -> BTreeMap<NetworkId, usize> {
     let mut out: BTreeMap<NetworkId, usize> = BTreeMap::new();
@@ -126,10 +127,9 @@ pub fn behind_gateways(catalog: &Catalog) -> BTreeMap<NetworkId, usize> {
         for source in facts.sources.iter() {
             let is_served = |set: u16| source.ports.get(usize::from(set)).is_some_and(Option::is_some);
             for address in source.group.addresses.iter().filter(|address| is_served(address.port_set)) {
-                let gated =
-                    address.topology.network.as_ref().filter(|n| facts.gated.binary_search(n).is_ok());
-                if let Some(network) = gated {
-                    *out.entry(network.clone()).or_default() += 1;
+                let gated = address.topology.network.as_ref().and_then(|network| facts.gated(network));
+                if let Some(network) = gated.filter(|of| of.gateways.is_empty() || !address.mtls) {
+                    *out.entry(network.id.clone()).or_default() += 1;
                 }
             }
         }

@@ -124,6 +124,7 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: EndpointGroup)
         traffic: TrafficDistribution::Any,
         sources: [source].into(),
         gated: Arc::from([]),
+        automatic_tls: false,
         locality: None,
         policy: None,
     }

@@ -140,6 +140,7 @@ pub(crate) fn publish(
     if gated {
         facts.push(gateway(cluster)?);
     }
+    facts.push(Fact::Settings(Arc::new(Settings { auto_mtls: Some(true), ..Settings::default() })));
     for (at, rule) in rules.into_iter().enumerate() {
         facts.push(rule_of(at, rule)?);
     }
@@ -225,7 +226,7 @@ fn facts_of(at: usize, generated: Generated) -> Result<[Fact; 2]> {
     let names = vec!["db.example.com".into(), "/run/pay.sock".into()];
     let listed = generated.endpoints.into_iter().map(|(at, place, tier)| {
         let labels = [("tier", tier)].into_iter().filter(|(_, tier)| !tier.is_empty()).collect();
-        Address { labels, ..Address::new(at, Arc::new(place)) }
+        Address { labels, mtls: true, ..Address::new(at, Arc::new(place)) }
     });
     let group = EndpointGroup::new(Source::new(object.clone()), vec![set], names, listed.collect());
     let decl = DeclKey { service: service.clone(), object: object.clone() };

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use proptest::prelude::*;
 use tributary_answer::{ClientClass, cluster, endpoints, endpoints_of, inline, key, listener, route};
 use tributary_model::{
-    Catalog, ClientDimensions, ClientKind, ClosedPorts, ClusterId, Locality, Namespace, NetworkId, NodeName,
-    PortView, Projection, Subset,
+    Catalog, CertificateSource, ClientDimensions, ClientKind, ClosedPorts, ClusterId, Locality, Namespace,
+    NetworkId, NodeName, PortView, Projection, Subset,
 };
 use tributary_worlds::{Case, CoreBackend, run, worlds};
 
@@ -28,6 +28,7 @@ fn everything() -> ClientDimensions {
         ClientDimensions::DOMAIN,
         ClientDimensions::DNS_CAPTURE,
         ClientDimensions::LABELS,
+        ClientDimensions::CERTIFICATES,
     ];
     all.into_iter().fold(ClientDimensions::NONE, |sum, dim| sum | dim)
 }
@@ -61,6 +62,8 @@ fn mk_classes() -> Result<Vec<ClientClass>> {
             },
             ClientClass { domain: Some(domain), ..plain.clone() },
             ClientClass { dns_capture: true, ..plain.clone() },
+            ClientClass { certificates: CertificateSource::Files, ..plain.clone() },
+            ClientClass { certificates: CertificateSource::Files, families: (false, true), ..plain.clone() },
             plain,
         ]);
     }

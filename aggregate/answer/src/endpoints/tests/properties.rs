@@ -33,6 +33,7 @@ fn an_address() -> impl Strategy<Value = Address> {
             weight,
             port_set,
             labels,
+            mtls: port_set == 0,
             ..Address::new(at, mk_topology(network, locality, node))
         },
     )
@@ -61,7 +62,11 @@ fn an_order() -> impl Strategy<Value = EndpointOrder> {
         3 => failover.prop_map(Some),
         2 => shares.prop_map(Some),
     ];
-    (locality, prop::bool::weighted(0.8)).prop_map(|(locality, ejects)| EndpointOrder { locality, ejects })
+    (locality, prop::bool::weighted(0.8)).prop_map(|(locality, ejects)| EndpointOrder {
+        locality,
+        ejects,
+        mesh_tls: None,
+    })
 }
 
 fn region() -> impl Strategy<Value = Arc<str>> {
@@ -120,9 +125,18 @@ fn some_facts() -> impl Strategy<Value = EndpointInputs> {
     let mesh = an_order().prop_map(|order| order.locality.map(Arc::new));
     (prop::collection::vec(a_source(), 0..5), traffic, resolution, any::<bool>(), (rules, mesh)).prop_map(
         |(sources, traffic, resolution, gate, (policy, locality))| {
-            let gated = if gate { vec![NetworkId::new("net2").unwrap()] } else { vec![] };
-            let gated = gated.into();
-            EndpointInputs { traffic, resolution, gated, locality, policy, ..mk_facts(sources) }
+            let own: &[_] = &[("c1", "192.0.2.1"), ("c1", "192.0.2.2"), ("c2", "192.0.2.3"), ("", "fd00::9")];
+            let gated = if gate { mk_gated(&[("net2", own)]) } else { Arc::default() };
+            let automatic_tls = gate;
+            EndpointInputs {
+                traffic,
+                resolution,
+                gated,
+                automatic_tls,
+                locality,
+                policy,
+                ..mk_facts(sources)
+            }
         },
     )
 }
@@ -143,6 +157,7 @@ fn a_class() -> impl Strategy<Value = crate::ClientClass> {
                 node: NodeName::new(node).ok(),
                 cluster: ClusterId::new(cluster).ok(),
                 namespace: Namespace::new(namespace).ok(),
+                certificates: if node == "n9" { CertificateSource::None } else { CertificateSource::Files },
                 ..crate::ClientClass::new(kind)
             };
             let keys = ["tier", "app", labels::NETWORK, labels::REGION, labels::ZONE];
@@ -160,6 +175,7 @@ fn everything() -> ClientDimensions {
         | ClientDimensions::NODE
         | ClientDimensions::NAMESPACE
         | ClientDimensions::LABELS
+        | ClientDimensions::CERTIFICATES
 }
 
 fn assert_strict(assignment: &Assignment<'_>, names: bool, kind: ClientKind, distributed: bool) {
@@ -271,11 +287,17 @@ proptest! {
     fn every_address_is_sent_or_removed_with_a_reason(facts in some_facts(), class in a_class()) {
         let mut trace = Trace::default();
         let client = class.project(everything());
-        let count = endpoints(&facts, &client, &mut trace).endpoints().count();
-        let refused = trace.steps.iter().filter(|s| s.verdict == Verdict::Drop && !s.endpoint.is_empty()).count();
+        let assignment = endpoints(&facts, &client, &mut trace);
+        let of = |code: Option<Code>, verdict| {
+            let is = |step: &&TraceStep| code.is_none_or(|code| step.code == code) && step.verdict == verdict;
+            trace.steps.iter().filter(is).filter(|step| !step.endpoint.is_empty()).count()
+        };
         let all: usize = facts.sources.iter().map(|s| s.group.addresses.len()).sum();
         if !facts.resolution.is_dns() {
-            prop_assert_eq!(count + refused, all);
+            let (gateways, direct): (Vec<_>, Vec<_>) = assignment.endpoints().partition(|one| one.is_gateway);
+            let weighed = of(Some(Code::WEIGHT), Verdict::Pass);
+            prop_assert_eq!(weighed + of(None, Verdict::Drop), all);
+            prop_assert_eq!(weighed > direct.len(), !gateways.is_empty(), "gateways stand in for the others");
         }
         let with_trace = endpoints(&facts, &client, &mut trace);
         prop_assert_eq!(with_trace, endpoints(&facts, &client, &mut ()), "a recorder changed the answer");

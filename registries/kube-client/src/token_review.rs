@@ -10,6 +10,8 @@ use crate::watch::ApiFailure;
 use crate::write::Writer;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+/// What errors show in the place of the token.
+const HIDDEN: &str = "[redacted]";
 
 /// What a cluster states about a token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -54,7 +56,8 @@ impl Writer {
         let answer = self.submit(PATH, &review).await?;
         // an error of the parser can repeat the token
         let Answer { status } = serde_json::from_slice(&answer).map_err(|_| garbled())?;
-        Ok(ReviewedToken { error: Reason::new(&status.error).as_str().to_owned(), ..status })
+        let error = if text.is_empty() { status.error } else { status.error.replace(text, HIDDEN) };
+        Ok(ReviewedToken { error: Reason::new(&error).as_str().to_owned(), ..status })
     }
 }
 
@@ -84,7 +87,7 @@ mod tests {
         let refused = review(Scripted::Text(refused.to_string())).await.unwrap();
         assert_eq!(
             (refused.authenticated, refused.error.as_str()),
-            (false, "invalid bearer [redacted] hunter2")
+            (false, "invalid bearer [redacted] [redacted]")
         );
     }
 

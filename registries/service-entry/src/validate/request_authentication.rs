@@ -1,5 +1,7 @@
 //! The rules of a RequestAuthentication: those of Istio, and those of Envoy, which refuses a listener otherwise.
 
+use std::collections::BTreeSet;
+
 use tributary_model::Code;
 
 use super::load_balancer::is_token;
@@ -21,6 +23,7 @@ pub(super) const RULES: &[(&str, Check)] = &[
     ("addresses_of_keys_are_valid", addresses_of_keys_are_valid),
     ("names_of_places_are_not_empty", names_of_places_are_not_empty),
     ("headers_of_tokens_have_names", headers_of_tokens_have_names),
+    ("headers_of_claims_have_no_tokens", headers_of_claims_have_no_tokens),
 ];
 
 /// Maximum number of rules.
@@ -120,7 +123,9 @@ fn addresses_of_keys_are_valid(policy: &RequestAuthentication, faults: &mut Faul
     for (path, rule) in rules(policy) {
         let Some(address) = &rule.jwks_uri else { continue };
         if let Err(fix) = uri::read(&address.value) {
-            let message = format!("{path}.jwksUri {:?} is not valid; {fix}", clip(&address.value));
+            let shown =
+                if fix == uri::WITHOUT_USER { String::new() } else { format!(" {:?}", clip(&address.value)) };
+            let message = format!("{path}.jwksUri{shown} is not valid; {fix}");
             faults.refuse(Code::VALUE_INVALID, address.at, message);
         }
     }
@@ -166,6 +171,27 @@ fn headers_of_tokens_have_names(policy: &RequestAuthentication, faults: &mut Fau
         }
         if let Some(header) = &rule.payload_header {
             name(format!("{path}.outputPayloadToHeader"), header, faults);
+        }
+    }
+}
+
+/// Envoy removes the headers of claims from a request before it looks for tokens, so that none would be found, and the request pass.
+fn headers_of_claims_have_no_tokens(policy: &RequestAuthentication, faults: &mut Faults) {
+    let of_rule = |rule: &TokenRule| {
+        let has_places = !(rule.headers.is_empty() && rule.params.is_empty() && rule.cookies.is_empty());
+        let usual = (!has_places).then(|| "authorization".to_owned());
+        let named = rule.headers.iter().map(|(name, _)| name.value.to_ascii_lowercase());
+        named.chain(usual).collect::<Vec<String>>()
+    };
+    let places: BTreeSet<String> = policy.rules.iter().flat_map(of_rule).collect();
+    for (path, rule) in rules(policy) {
+        let outputs = rule.claim_headers.iter().map(|(header, _)| header).chain(&rule.payload_header);
+        for header in outputs.filter(|header| places.contains(&header.value.to_ascii_lowercase())) {
+            let message = format!(
+                "{path} writes claims into the header {:?}, from which tokens are read; use another header",
+                clip(&header.value)
+            );
+            faults.refuse(Code::VALUE_INVALID, header.at, message);
         }
     }
 }

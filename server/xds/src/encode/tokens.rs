@@ -4,6 +4,7 @@
 //! token passes, and one with a token that no rule accepts is refused. The claims of a valid token are metadata, which the filters
 //! of `authorization` compare.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,10 +61,11 @@ fn refusal(refusing: &[PolicyKey]) -> Vec<HttpFilter> {
 /// Envoy's own map of providers has no order, so they are written apart.
 fn config(rules: &[TokenRule]) -> Any {
     let mut wire = Writer::new();
+    let places: BTreeSet<String> = rules.iter().flat_map(places).collect();
     for (at, rule) in rules.iter().enumerate() {
         wire.message(1, |w| {
             w.string(1, &provider_name(at));
-            w.present(2, provider(rule).encode_to_vec());
+            w.present(2, provider(rule, &places).encode_to_vec());
         });
     }
     let everything =
@@ -100,13 +102,24 @@ fn requirement(providers: usize) -> JwtRequirement {
     any((0..providers).map(provider).chain([all]).collect())
 }
 
-fn provider(rule: &TokenRule) -> JwtProvider {
+/// Returns the headers from which a rule reads tokens, in lower case.
+fn places(rule: &TokenRule) -> Vec<String> {
+    let has_none = rule.headers.is_empty() && rule.params.is_empty() && rule.cookies.is_empty();
+    let usual = has_none.then(|| "authorization".to_owned());
+    rule.headers.iter().map(|of| of.name.to_ascii_lowercase()).chain(usual).collect()
+}
+
+/// Returns the provider of a rule. Headers of claims are left out if some rule reads tokens from them: Envoy would remove them first,
+/// find no token, and let the request pass.
+fn provider(rule: &TokenRule, places: &BTreeSet<String>) -> JwtProvider {
+    let is_free = |header: &str| !places.contains(&header.to_ascii_lowercase());
     let texts = |of: &[Arc<str>]| of.iter().map(|text| text.to_string()).collect::<Vec<_>>();
     let headers = rule
         .headers
         .iter()
         .map(|of| JwtHeader { name: of.name.to_string(), value_prefix: of.prefix.to_string() });
-    let claims = rule.claim_headers.iter().map(|of| JwtClaimToHeader {
+    let claims = rule.claim_headers.iter().filter(|of| is_free(&of.header));
+    let claims = claims.map(|of| JwtClaimToHeader {
         header_name: of.header.to_string(),
         claim_name: of.claim.to_string(),
         ..JwtClaimToHeader::default()
@@ -118,7 +131,12 @@ fn provider(rule: &TokenRule) -> JwtProvider {
         from_headers: headers.collect(),
         from_params: texts(&rule.params),
         from_cookies: texts(&rule.cookies),
-        forward_payload_header: rule.payload_header.as_deref().unwrap_or_default().to_owned(),
+        forward_payload_header: rule
+            .payload_header
+            .as_deref()
+            .filter(|header| is_free(header))
+            .unwrap_or_default()
+            .to_owned(),
         claim_to_headers: claims.collect(),
         payload_in_metadata: PAYLOAD.into(),
         normalize_payload_in_metadata: Some(NormalizePayload { space_delimited_claims: spaced(rule) }),

@@ -81,7 +81,7 @@ fn check<'k>(kind: &str, text: &impl Fn(&str) -> Option<&'k str>) -> Result<(), 
         "RSA" => {
             let (modulus, exponent) = (bytes("n")?, bytes("e")?);
             let is_odd = modulus.last().is_some_and(|last| last % 2 == 1);
-            if !is_odd || !(64..=1_024).contains(&trimmed(&modulus).len()) {
+            if !is_odd || !(512..=8_192).contains(&bits(&modulus)) {
                 return Err("`n` is no odd number of 512 to 8192 bits".to_owned());
             }
             let is_usual = [&[3][..], &[1, 0, 1]].contains(&trimmed(&exponent));
@@ -126,6 +126,13 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
 fn trimmed(number: &[u8]) -> &[u8] {
     let start = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());
     number.get(start..).unwrap_or_default()
+}
+
+/// Returns how many bits a number has.
+fn bits(number: &[u8]) -> usize {
+    let number = trimmed(number);
+    let zeros = number.first().map_or(0, |first| first.leading_zeros());
+    number.len() * 8 - usize::try_from(zeros).unwrap_or_default()
 }
 
 /// Returns a number of this size; `None` if it is larger.

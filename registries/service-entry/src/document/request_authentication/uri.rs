@@ -5,6 +5,9 @@ use tributary_model::{Hostname, KeysUri, PortNumber};
 /// Longest address, as in Istio.
 pub(crate) const LONGEST: usize = 2_048;
 
+/// What to correct in an address with a user, which no message repeats: it may have a password.
+pub(crate) const WITHOUT_USER: &str = "remove the user and the password: sidecars fetch keys without them";
+
 /// Reads an address, or returns what to correct.
 pub(crate) fn read(text: &str) -> Result<KeysUri, &'static str> {
     let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -17,14 +20,15 @@ pub(crate) fn read(text: &str) -> Result<KeysUri, &'static str> {
         (None, None) => return Err("begin it with http:// or https://"),
     };
     let authority = rest.split('/').next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(WITHOUT_USER);
+    }
     let (host, port) = match authority.split_once(':') {
         Some((host, port)) => (host, port_of(port)),
         None => (authority, PortNumber::new(if is_tls { 443 } else { 80 }).ok()),
     };
     let host = Hostname::new(host).ok().filter(|host| !host.is_wildcard());
-    let host = host.ok_or(
-        "write the host of a service after the scheme, without a user, and a path that begins with /",
-    )?;
+    let host = host.ok_or("write the host of a service after the scheme, and a path that begins with /")?;
     let port = port.ok_or("write a port from 1 to 65535")?;
     Ok(KeysUri { uri: text.into(), is_tls, host, port })
 }

@@ -150,3 +150,22 @@ fn headers_of_tokens_have_names() {
     let text = mk_rule(&["issuer: a", "fromHeaders: [{name: a, prefix: \"b\\n\"}]"]);
     refused(&text, &[(Code::VALUE_INVALID, 9, 37, "has a control character")]);
 }
+
+#[test]
+fn headers_of_claims_have_no_tokens() {
+    let claims = "outputClaimToHeaders: [{header: X-Token, claim: sub}]";
+    for places in ["fromHeaders: [{name: x-token}]", "fromParams: [t]"] {
+        let text = mk_rule(&["issuer: a", KEYS, places, claims]);
+        if places.contains("x-token") {
+            refused(
+                &text,
+                &[(Code::VALUE_INVALID, 11, 37, "claims into the header \"X-Token\", from which tokens")],
+            );
+        } else {
+            taken(&text);
+        }
+    }
+    let text = mk_rule(&["issuer: a", KEYS, "outputPayloadToHeader: Authorization"]);
+    refused(&text, &[(Code::VALUE_INVALID, 10, 28, "claims into the header \"Authorization\"")]);
+    taken(&mk_rule(&["issuer: a", KEYS, "fromCookies: [c]", "outputPayloadToHeader: Authorization"]));
+}

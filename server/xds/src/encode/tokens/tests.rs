@@ -134,3 +134,20 @@ fn equal_rules_give_equal_bytes() {
     let at = |issuer: &str| first.windows(issuer.len()).position(|part| part == issuer.as_bytes());
     assert!(rules.iter().map(|rule| at(&rule.issuer)).is_sorted());
 }
+
+#[test]
+fn header_of_claims_from_which_another_rule_reads_tokens_is_left_out() {
+    let claim = |header: &str| ClaimHeader { header: header.into(), claim: "sub".into() };
+    let first = TokenRule {
+        payload_header: Some("Authorization".into()),
+        claim_headers: [claim("X-Token"), claim("x-sub")].into(),
+        params: ["t".into()].into(),
+        ..mk_inline("a")
+    };
+    let headers = [TokenHeader { name: "x-token".into(), prefix: "".into() }].into();
+    let config = read(&mk_checks(&[first, mk_inline("b"), TokenRule { headers, ..mk_inline("c") }]));
+    let provider = &config.providers["origins-0"];
+    assert_eq!(provider.forward_payload_header, "");
+    let left: Vec<&str> = provider.claim_to_headers.iter().map(|of| &*of.header_name).collect();
+    assert_eq!(left, ["x-sub"]);
+}

@@ -109,4 +109,6 @@ pub struct EndpointOrder {
     pub ejects: bool,
     /// Whether connections use mesh TLS, as gateways between networks need; as without a rule if absent.
     pub mesh_tls: Option<bool>,
+    /// Whether connections keep their destination, which then is no gateway.
+    pub passes: bool,
 }

@@ -51,18 +51,6 @@ pub struct GatedNetwork {
     pub gateways: Arc<[GatewaySocket]>,
 }
 
-impl GatedNetwork {
-    /// Returns the gateways that stand in for an endpoint of a cluster: those of its cluster, else all of the network, as in Istio.
-    pub fn of_cluster<'n>(
-        &'n self,
-        cluster: Option<&'n ClusterId>,
-    ) -> impl Iterator<Item = &'n GatewaySocket> + Clone {
-        let is_own = move |gateway: &GatewaySocket| cluster.is_some() && gateway.cluster.as_ref() == cluster;
-        let has_own = self.gateways.iter().any(is_own);
-        self.gateways.iter().filter(move |gateway| !has_own || is_own(gateway))
-    }
-}
-
 /// Socket of a gateway that forwards mesh TLS by its server name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GatewaySocket {

@@ -79,13 +79,13 @@ impl EndpointOrder {
     #[must_use]
     pub fn of(policy: &TrafficPolicy) -> Self {
         let locality = policy.balancer.as_ref().and_then(|balancer| balancer.locality.clone());
-        Self { locality, ejects: policy.outliers.is_some(), mesh_tls: None }
+        Self { locality, ejects: policy.outliers.is_some(), ..Self::default() }
     }
-    /// Adds whether connections use mesh TLS, for endpoints in networks with gateways.
+    /// Adds what decides whether gateways stand in for endpoints in other networks.
     #[must_use]
     pub fn with_tls(self, policy: &TrafficPolicy) -> Self {
         let is_mesh = |tls: &Arc<ClientTls>| matches!(**tls, ClientTls::IstioMutual(_));
-        Self { mesh_tls: policy.tls.as_ref().map(is_mesh), ..self }
+        Self { mesh_tls: policy.tls.as_ref().map(is_mesh), passes: policy.passes(), ..self }
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn mk_order(locality: Option<LocalityBalancing>, ejects: bool) -> EndpointOrder {
-        EndpointOrder { locality, ejects, mesh_tls: None }
+        EndpointOrder { locality, ejects, mesh_tls: None, passes: false }
     }
     fn shown(preference: Preference<'_>) -> (&'static str, bool) {
         let text = match preference {

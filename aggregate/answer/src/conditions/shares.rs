@@ -90,7 +90,7 @@ mod tests {
         let mut inputs = mk_one(vec![mk_in("10.0.0.1", "eu", "v1"), mk_in("10.0.0.2", "us", "v2")]);
         inputs.locality = Some(Arc::new(LocalityBalancing::Distribute(mesh.iter().map(share).collect())));
         inputs.policy = rule.map(|locality| {
-            let whole = EndpointOrder { locality, ejects: false, mesh_tls: None };
+            let whole = EndpointOrder { locality, ejects: false, mesh_tls: None, passes: false };
             let subset =
                 (Subset::new("v1").unwrap(), [("version", "v1")].into_iter().collect(), whole.clone());
             let policy = EndpointPolicy { whole, subsets: [subset].into() };

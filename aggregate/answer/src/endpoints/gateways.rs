@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use tributary_model::{
     AddressRef, CertificateSource, ClientKind, Code, EndpointInputs, EndpointOrder, GatedNetwork,
-    GatewaySocket, Projection, Recorder, Stage, Verdict, WeightUnit,
+    GatewaySocket, Locality, Projection, Recorder, Resolution, Stage, Verdict, WeightUnit,
 };
 
 use super::distribute::Shares;
@@ -31,7 +31,9 @@ impl Crossing {
     /// Decides by the client, and by the order that a rule sets.
     pub(super) fn of(facts: &EndpointInputs, order: Option<&EndpointOrder>, client: &Projection) -> Self {
         let has_certificates = client.certificates.as_ref().is_some_and(CertificateSource::is_known);
+        let keeps = facts.resolution == Resolution::Passthrough || order.is_some_and(|order| order.passes);
         let closed = match order.and_then(|order| order.mesh_tls) {
+            _ if keeps => Some("connections keep their destination, which is no gateway"),
             _ if client.kind == Some(ClientKind::Grpc) => Some("gRPC does not use gateways between networks"),
             Some(false) => {
                 Some("gateways need mesh TLS, and the DestinationRule of the client sets another mode")
@@ -65,15 +67,18 @@ impl Crossing {
             None => None,
         }
     }
-    /// Returns the gateways that stand in for an endpoint.
+    /// Returns the gateways that stand in for an endpoint: those of its cluster, else all of its network, of the client's IP families.
     pub(super) fn gateways<'a>(
         &self,
         candidate: &Candidate<'a>,
     ) -> impl Iterator<Item = &'a GatewaySocket> + Clone + use<'a> {
         let cluster = candidate.address.topology.cluster.as_ref();
         let (v4, v6) = self.families;
-        let all = candidate.via.map(|network| network.of_cluster(cluster)).into_iter().flatten();
-        all.filter(move |gateway| if gateway.address.is_ipv4() { v4 } else { v6 })
+        let is_used = move |gateway: &GatewaySocket| if gateway.address.is_ipv4() { v4 } else { v6 };
+        let is_own = move |gateway: &GatewaySocket| cluster.is_some() && gateway.cluster.as_ref() == cluster;
+        let all = candidate.via.map(|network| network.gateways.iter()).into_iter().flatten();
+        let has_own = all.clone().any(|gateway| is_used(gateway) && is_own(gateway));
+        all.filter(move |gateway| is_used(gateway) && (!has_own || is_own(gateway)))
     }
     /// Names the gateways that stand in for an endpoint.
     pub(super) fn named(&self, candidate: &Candidate<'_>) -> String {
@@ -94,16 +99,38 @@ fn socket(gateway: &GatewaySocket) -> Destination<'static> {
     Destination::Ip(gateway.address, gateway.port.get())
 }
 
-/// Gateway with what stands behind it at one priority.
+/// Gateway with what is behind it at its priority.
 struct StandIn<'a> {
     raw: u32,
-    /// First endpoint behind it; its locality is that of the gateway.
-    first: Candidate<'a>,
-    weight: u64,
+    /// First endpoint of each locality, and the weight of all.
+    places: BTreeMap<&'a Locality, (Candidate<'a>, u64)>,
+}
+
+impl<'a> StandIn<'a> {
+    const fn at(raw: u32) -> Self {
+        Self { raw, places: BTreeMap::new() }
+    }
+    fn add(&mut self, candidate: &Candidate<'a>, raw: u32, weight: u64) {
+        if raw < self.raw {
+            *self = Self::at(raw);
+        }
+        if raw > self.raw {
+            return;
+        }
+        let place = &candidate.address.topology.locality;
+        let (_, sum) = self.places.entry(place).or_insert_with(|| (candidate.clone(), 0));
+        *sum = sum.saturating_add(weight);
+    }
+    /// Returns the gateway in the locality with most of the weight, of equal ones the first.
+    fn finish(self, target: Destination<'a>) -> Option<(Candidate<'a>, u32)> {
+        let weight = self.places.values().fold(0_u64, |sum, (_, weight)| sum.saturating_add(*weight));
+        let most = self.places.into_values().rev().max_by_key(|(_, weight)| *weight);
+        most.map(|(first, _)| (Candidate { target, weight, is_gateway: true, ..first }, self.raw))
+    }
 }
 
 /// Replaces endpoints of other networks by their gateways, each once in the whole assignment: at the first priority of the endpoints
-/// behind it, with the sum of their weights there, in the first of their localities. Direct endpoints keep their order, gateways
+/// behind it, with the sum of their weights there, in the locality with most of it. Direct endpoints keep their order, gateways
 /// follow. `raw` are the priorities of the candidates. Endpoints in localities without a share have no gateway.
 pub(super) fn stand_in<'a, R: Recorder>(
     candidates: Vec<Candidate<'a>>,
@@ -125,37 +152,17 @@ pub(super) fn stand_in<'a, R: Recorder>(
         record(&candidate, count, r);
         let weight = (candidate.weight / u64::try_from(count).unwrap_or(u64::MAX).max(1)).max(1);
         for at in crossing.gateways(&candidate) {
-            add(&mut gateways, at, (&candidate, raw, weight));
+            let of = gateways.entry((at.address, at.port.get())).or_insert_with(|| StandIn::at(raw));
+            of.add(&candidate, raw, weight);
         }
     }
     if !gateways.is_empty() {
         let direct: BTreeSet<Destination<'_>> = out.iter().map(|(candidate, _)| candidate.target).collect();
         gateways.retain(|at: &(IpAddr, u16), _| !direct.contains(&Destination::Ip(at.0, at.1)));
     }
-    out.extend(gateways.into_iter().map(|((ip, port), of)| {
-        let target = Destination::Ip(ip, port);
-        (Candidate { target, weight: of.weight, is_gateway: true, ..of.first }, of.raw)
-    }));
+    let finished = gateways.into_iter().filter_map(|((ip, port), of)| of.finish(Destination::Ip(ip, port)));
+    out.extend(finished);
     out
-}
-
-fn add<'a>(
-    gateways: &mut BTreeMap<(IpAddr, u16), StandIn<'a>>,
-    at: &GatewaySocket,
-    (candidate, raw, weight): (&Candidate<'a>, u32, u64),
-) {
-    let new = || StandIn { raw, first: candidate.clone(), weight: 0 };
-    let of = gateways.entry((at.address, at.port.get())).or_insert_with(new);
-    if raw < of.raw {
-        *of = new();
-    }
-    if raw > of.raw {
-        return;
-    }
-    of.weight = of.weight.saturating_add(weight);
-    if candidate.address.topology.locality < of.first.address.topology.locality {
-        of.first = candidate.clone();
-    }
 }
 
 fn record<R: Recorder>(candidate: &Candidate<'_>, count: usize, r: &mut R) {

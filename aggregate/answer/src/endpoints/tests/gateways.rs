@@ -69,7 +69,13 @@ fn gateways_need_mesh_tls_and_an_address_that_the_client_uses() {
         Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), [])))
     };
     let off = EndpointInputs { automatic_tls: false, ..facts.clone() };
-    let rows: [(&str, EndpointInputs, Projection); 8] = [
+    let passes = EndpointOrder { passes: true, ..EndpointOrder::default() };
+    let passes = EndpointPolicy { whole: passes, ..EndpointPolicy::default() };
+    let passes = Some(Arc::new(ByNamespace::new(Some(Arc::new(passes)), [])));
+    let headless = EndpointInputs { resolution: Resolution::Passthrough, ..facts.clone() };
+    let rows: [(&str, EndpointInputs, Projection); 10] = [
+        ("keep their destination", headless, client.clone()),
+        ("keep their destination", EndpointInputs { policy: passes, ..facts.clone() }, client.clone()),
         ("", facts.clone(), client.clone()),
         ("gRPC", facts.clone(), Projection { kind: Some(ClientKind::Grpc), ..client.clone() }),
         (
@@ -157,4 +163,22 @@ fn gateway_of_no_cluster_stands_in_where_a_cluster_has_none() {
         "2.2.2.2 1, 9.9.9.9 1",
         "all gateways of the network"
     );
+}
+
+#[test]
+fn gateways_that_a_client_cannot_use_hide_no_others() {
+    let gated = mk_gated(&[("net2", &[("c2a", "2001:db8::9"), ("", "9.9.9.9")])]);
+    let facts = EndpointInputs { gated, ..mk_networks(vec![mk_meshed("20.0.0.1", "net2", "c2a", "")]) };
+    assert_eq!(sent(&facts, &mk_client_of("net1")), "9.9.9.9 1");
+    let of_v6 = Projection { families: Some((false, true)), ..mk_client_of("net1") };
+    assert_eq!(sent(&facts, &of_v6), "[2001:db8::9] 1");
+}
+
+#[test]
+fn gateway_is_in_the_locality_with_most_of_the_weight() {
+    let heavy = Address { weight: 5, ..mk_meshed("20.0.0.2", "net2", "c2a", "r2") };
+    let facts = mk_networks(vec![mk_meshed("20.0.0.1", "net2", "c2a", "r1"), heavy]);
+    let found = endpoints(&facts, &mk_client_of("net1"), &mut ());
+    let places: Vec<_> = found.localities.iter().map(|at| (at.locality.to_string(), at.weight)).collect();
+    assert_eq!(places, [("r2".to_owned(), 6)]);
 }

@@ -49,6 +49,7 @@ fn mk_failover(regions: &[(&str, &str)], labels: &[&str]) -> EndpointOrder {
         locality: Some(LocalityBalancing::Failover { regions, labels }),
         ejects: true,
         mesh_tls: None,
+        passes: false,
     }
 }
 fn mk_shares(entries: &[(&str, &[(&str, u32)])]) -> EndpointOrder {
@@ -57,7 +58,12 @@ fn mk_shares(entries: &[(&str, &[(&str, u32)])]) -> EndpointOrder {
         to: to.iter().map(|(place, share)| ((*place).into(), *share)).collect(),
     };
     let shares = entries.iter().map(entry).collect();
-    EndpointOrder { locality: Some(LocalityBalancing::Distribute(shares)), ejects: false, mesh_tls: None }
+    EndpointOrder {
+        locality: Some(LocalityBalancing::Distribute(shares)),
+        ejects: false,
+        mesh_tls: None,
+        passes: false,
+    }
 }
 fn mk_client((at, tier): (&str, &str)) -> crate::ClientClass {
     let place = Locality::parse(at);
@@ -93,7 +99,7 @@ fn priorities(facts: &EndpointInputs, client: (&str, &str)) -> String {
 fn failover_orders_endpoints_as_recorded() {
     let (region, zone) = (labels::REGION, labels::ZONE);
     let full = [labels::NETWORK, region, zone, labels::SUBZONE];
-    let alone = EndpointOrder { locality: None, ejects: true, mesh_tls: None };
+    let alone = EndpointOrder { locality: None, ejects: true, mesh_tls: None, passes: false };
     let cases = [
         ("none", EndpointOrder::default(), ["0000000"; 4]),
         ("outlier", alone, ["0123330", "1102221", "1110111", "1111101"]),
@@ -126,13 +132,17 @@ fn failover_orders_endpoints_as_recorded() {
 #[test]
 fn rule_replaces_the_traffic_distribution() {
     let near = || EndpointInputs { traffic: TrafficDistribution::SameZone, ..mk_endpoints([1; 7]) };
-    let off = EndpointOrder { locality: Some(LocalityBalancing::Off), ejects: true, mesh_tls: None };
+    let off =
+        EndpointOrder { locality: Some(LocalityBalancing::Off), ejects: true, mesh_tls: None, passes: false };
     let no_ejection = |order: EndpointOrder| EndpointOrder { ejects: false, ..order };
     let here = |order| priorities(&mk_ruled(near(), order, &[]), CLIENTS[0]);
     let dims = ClientDimensions::LOCALITY | ClientDimensions::NETWORK;
     let zone = shown(&endpoints(&near(), &mk_client(CLIENTS[0]).project(dims), &mut ()));
     assert_eq!(zone.iter().filter(|line| line.starts_with('0')).count(), 3, "{zone:?}");
-    assert_eq!(here(EndpointOrder { locality: None, ejects: true, mesh_tls: None }), "0012220");
+    assert_eq!(
+        here(EndpointOrder { locality: None, ejects: true, mesh_tls: None, passes: false }),
+        "0012220"
+    );
     assert_eq!(here(off), "0000000");
     assert_eq!(here(no_ejection(mk_failover(&[], &["tier"]))), "0000000");
     assert_eq!(here(mk_failover(&[], &[])), "0123330");
@@ -207,9 +217,18 @@ fn shares_are_of_each_priority() {
 #[test]
 fn subsets_have_their_own_order() {
     let subsets = [
-        ("c", "c", EndpointOrder { locality: None, ejects: true, mesh_tls: None }),
+        ("c", "c", EndpointOrder { locality: None, ejects: true, mesh_tls: None, passes: false }),
         ("b", "b", mk_shares(&[("*", &[("r1/*", 10), ("r2/*", 90)])])),
-        ("off", "c", EndpointOrder { locality: Some(LocalityBalancing::Off), ejects: true, mesh_tls: None }),
+        (
+            "off",
+            "c",
+            EndpointOrder {
+                locality: Some(LocalityBalancing::Off),
+                ejects: true,
+                mesh_tls: None,
+                passes: false,
+            },
+        ),
     ];
     let facts = mk_ruled(mk_endpoints([1; 7]), EndpointOrder::default(), &subsets);
     let of = |name: &str| {

@@ -66,6 +66,7 @@ fn an_order() -> impl Strategy<Value = EndpointOrder> {
         locality,
         ejects,
         mesh_tls: None,
+        passes: false,
     })
 }
 

@@ -171,7 +171,8 @@ mod tests {
 
     /// Returns a port with subsets by version, ordered by a rule for all of its endpoints.
     fn mk_shared(shares: &[(&str, &str)], subsets: &[&str], key: &PolicyKey) -> PortView {
-        let order = EndpointOrder { locality: Some(mk_shares(shares)), ejects: false, mesh_tls: None };
+        let order =
+            EndpointOrder { locality: Some(mk_shares(shares)), ejects: false, mesh_tls: None, passes: false };
         let subset = |name: &&str| {
             (Subset::new(name).unwrap(), [("version", *name)].into_iter().collect(), order.clone())
         };

@@ -17,9 +17,12 @@ use super::*;
 const ISSUER: &str = "https://iss.test";
 const OTHER: &str = "other";
 
+/// Returns the signature of a text.
+type Sign = Box<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send + Sync>;
+
 /// A key that signs tokens, and the set with the key that verifies them.
 struct Signer {
-    sign: Box<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send + Sync>,
+    sign: Sign,
     algorithm: &'static str,
     keys: String,
 }
@@ -134,7 +137,7 @@ async fn invalid_tokens_are_refused() -> Result<()> {
     let unknown = pair.token(&claims("unknown", "web", json!({})))?;
     callee.statuses(&[(None, 200), (Some("nonsense"), 200), (Some(&forged), 200)]).await?;
     let first = rule(ISSUER, &pair, json!({"audiences": ["pay"]}));
-    callee.check(&[first.clone()])?;
+    callee.check(std::slice::from_ref(&first))?;
     let of_first = [
         (None, 200),
         (Some(&*good), 200),

@@ -29,7 +29,7 @@ pub(super) fn without_keys(
         (Code::KEYS_UNREACHABLE, "its tokens are refused", fetched(&|from| readers.obstacle(from))),
         (
             Code::KEYS_IN_PLAIN_TEXT,
-            "whoever answers there decides which tokens are valid",
+            "what answers there decides which tokens are valid",
             fetched(&|from| readers.in_plain_text(from)),
         ),
         (

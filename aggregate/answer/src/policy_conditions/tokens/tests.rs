@@ -77,7 +77,7 @@ fn keys_that_sidecars_cannot_fetch_are_named() {
         let want = format!("TRB0477 jwtRules[0]: keys of {host}:{port}: {why}; its tokens are refused");
         assert_eq!(shown(&catalog, &[], &[mk_fetched("http://x", host, port)]), [want]);
     }
-    let plain = "TRB0478 jwtRules[1]: keys of plain.test:443 are fetched in plain text; whoever answers there decides which tokens are valid";
+    let plain = "TRB0478 jwtRules[1]: keys of plain.test:443 are fetched in plain text; what answers there decides which tokens are valid";
     let undeclared = "TRB0479 jwtRules[0]: it has neither jwks nor jwksUri; its tokens are refused";
     let keys = [TokenKeys::Undeclared, mk_fetched("https://plain.test", "plain.test", 443)];
     assert_eq!(shown(&catalog, &[], &keys), [plain, undeclared]);

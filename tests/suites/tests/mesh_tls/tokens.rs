@@ -274,6 +274,8 @@ async fn keys_are_fetched_from_a_service() -> Result<()> {
     let of_nowhere = known.token(&claims("nowhere", "web", json!({})))?;
     let of_inline = inline.token(&claims("inline", "web", json!({})))?;
     let forged = late.token(&claims("known", "web", json!({})))?;
+    // before the check, any token passes
+    callee.statuses(&[(Some(&of_nowhere), 401)]).await?;
     callee
         .statuses(&[
             (None, 200),

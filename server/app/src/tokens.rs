@@ -77,12 +77,12 @@ struct Counts {
 
 /// Reviews tokens. Clones share the cache.
 #[derive(Clone)]
-pub struct Tokens(Arc<Shelf>);
+pub struct Tokens(Arc<Inner>);
 
 type Decided = Result<ServiceAccount, TokenRefused>;
 type Flight = Shared<BoxFuture<'static, Decided>>;
 
-struct Shelf {
+struct Inner {
     clusters: Arc<dyn ClusterReviews>,
     audiences: Arc<[String]>,
     clock: Arc<dyn Clock>,
@@ -94,19 +94,19 @@ struct Shelf {
 struct State {
     cache: TokenCache,
     flights: HashMap<Key, Flight>,
-    lines: BTreeMap<ClusterId, Line>,
+    requests: BTreeMap<ClusterId, ClusterRequests>,
     random: SplitMix,
 }
 
 /// Requests to one cluster.
-struct Line {
+struct ClusterRequests {
     permits: Arc<Semaphore>,
     backoff: Backoff,
     /// Time before which nothing is requested, and why.
     paused: Option<(Mono, String)>,
 }
 
-impl Line {
+impl ClusterRequests {
     fn new() -> Self {
         Self { permits: Arc::new(Semaphore::new(AT_ONCE)), backoff: Backoff::new(PAUSES), paused: None }
     }
@@ -124,11 +124,11 @@ impl Tokens {
         let state = State {
             cache: TokenCache::default(),
             flights: HashMap::new(),
-            lines: BTreeMap::new(),
+            requests: BTreeMap::new(),
             random: SplitMix::seeded(seed),
         };
         let (state, counts) = (Mutex::new(state), Counts::default());
-        Self(Arc::new(Shelf { clusters, audiences: audiences.into(), clock, wall, state, counts }))
+        Self(Arc::new(Inner { clusters, audiences: audiences.into(), clock, wall, state, counts }))
     }
     /// Returns the counts.
     #[must_use]
@@ -145,18 +145,18 @@ impl Tokens {
 
 impl TokenReviewer for Tokens {
     fn review(&self, cluster: ClusterId, token: BearerToken) -> BoxFuture<'static, Decided> {
-        let shelf = Arc::clone(&self.0);
-        async move { shelf.decide(cluster, &token).await }.boxed()
+        let inner = Arc::clone(&self.0);
+        async move { inner.decide(cluster, &token).await }.boxed()
     }
     fn audiences(&self) -> String {
         self.0.audiences.join(" or ")
     }
 }
 
-impl Shelf {
+impl Inner {
     async fn decide(self: Arc<Self>, cluster: ClusterId, token: &BearerToken) -> Decided {
         if !self.clusters.knows(&cluster) {
-            self.state.lock().lines.remove(&cluster);
+            self.state.lock().requests.remove(&cluster);
             return Err(TokenRefused::NoCluster);
         }
         let flight = self.join(Key::of(cluster, token.expose()), token);
@@ -187,17 +187,17 @@ impl Shelf {
     /// Begins a review in a task of its own: it ends even if the stream that began it does.
     fn begin(self: &Arc<Self>, key: Key, token: Credential, permits: Arc<Semaphore>) -> Flight {
         let (done, result) = oneshot::channel();
-        let shelf = Arc::clone(self);
+        let inner = Arc::clone(self);
         tokio::spawn(async move {
             let until = lasting::ends(&token);
             let permit = permits.acquire_owned().await;
-            let paused = shelf.state.lock().paused(key.cluster(), shelf.clock.now());
+            let paused = inner.state.lock().paused(key.cluster(), inner.clock.now());
             let reviewed = match paused {
                 Some(why) => Err(why),
-                None => shelf.request(&key, token).await,
+                None => inner.request(&key, token).await,
             };
             drop(permit);
-            let decided = shelf.end(&key, reviewed, until);
+            let decided = inner.end(&key, reviewed, until);
             // every stream that waited may have ended
             let _ = done.send(decided);
         });
@@ -238,24 +238,24 @@ impl State {
         if let Some(why) = self.paused(cluster, now) {
             return Err(TokenRefused::Unavailable(why));
         }
-        Ok(Arc::clone(&self.lines.entry(cluster.clone()).or_insert_with(Line::new).permits))
+        Ok(Arc::clone(&self.requests.entry(cluster.clone()).or_insert_with(ClusterRequests::new).permits))
     }
     fn paused(&self, cluster: &ClusterId, now: Mono) -> Option<String> {
-        let (until, why) = self.lines.get(cluster)?.paused.as_ref()?;
+        let (until, why) = self.requests.get(cluster)?.paused.as_ref()?;
         (now < *until).then(|| why.clone())
     }
     /// Requests nothing for a while. Requests that were in flight together count as one failure.
     fn pause(&mut self, cluster: &ClusterId, now: Mono, why: &str) {
-        let Some(line) = self.lines.get_mut(cluster) else { return };
-        if line.paused.as_ref().is_none_or(|(until, _)| *until <= now) {
-            let pause = line.backoff.next(&mut self.random);
-            line.paused = Some((now.plus(pause), why.to_owned()));
+        let Some(cluster_requests) = self.requests.get_mut(cluster) else { return };
+        if cluster_requests.paused.as_ref().is_none_or(|(until, _)| *until <= now) {
+            let pause = cluster_requests.backoff.next(&mut self.random);
+            cluster_requests.paused = Some((now.plus(pause), why.to_owned()));
         }
     }
     fn succeeded(&mut self, cluster: &ClusterId) {
-        if let Some(line) = self.lines.get_mut(cluster) {
-            line.backoff.reset();
-            line.paused = None;
+        if let Some(cluster_requests) = self.requests.get_mut(cluster) {
+            cluster_requests.backoff.reset();
+            cluster_requests.paused = None;
         }
     }
 }

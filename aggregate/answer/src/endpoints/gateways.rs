@@ -1,4 +1,4 @@
-//! Gateways that stand in for endpoints of other networks (`docs/reference/xds.md#networks`).
+//! Split-horizon EDS: gateways that stand in for endpoints of other networks (`docs/reference/xds.md#networks`).
 //!
 //! `select` asks whether a client reaches an endpoint through gateways, `assemble` puts the gateways in the place of the endpoints
 //! behind them. A gateway forwards TLS of the mesh by its server name, so client and endpoint have to use that.

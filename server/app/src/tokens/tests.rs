@@ -149,5 +149,5 @@ async fn unknown_cluster_costs_nothing() {
         assert_eq!(decide(&tokens, name, GOOD).await, Err(TokenRefused::NoCluster));
     }
     let state = tokens.0.state.lock();
-    assert_eq!((east.asked.load(Relaxed), state.lines.len(), state.flights.len()), (0, 0, 0));
+    assert_eq!((east.asked.load(Relaxed), state.requests.len(), state.flights.len()), (0, 0, 0));
 }

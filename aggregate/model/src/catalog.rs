@@ -152,8 +152,10 @@ pub struct CatalogChanges {
     pub hosts: BTreeSet<Hostname>,
     /// Workloads whose view changed.
     pub workloads: BTreeSet<WorkloadKey>,
-    /// Policies whose view changed.
+    /// Policies that clients may be served differently.
     pub policies: BTreeSet<PolicyKey>,
+    /// Whether a policy moved inside its source or has other conditions; clients do not depend on it.
+    pub policy_facts: bool,
     /// Whether any gateway changed.
     pub gateways: bool,
     /// Whether any setting changed.
@@ -181,8 +183,17 @@ impl CatalogChanges {
     /// Whether any resource, or the class of any client, may have changed.
     #[must_use]
     pub fn concerns_resources(&self) -> bool {
-        let Self { hosts, workloads, policies, gateways, settings, complete: _, registries: _, pending: _ } =
-            self;
+        let Self {
+            hosts,
+            workloads,
+            policies,
+            policy_facts: _,
+            gateways,
+            settings,
+            complete: _,
+            registries: _,
+            pending: _,
+        } = self;
         let named = !hosts.is_empty() || !workloads.is_empty() || !policies.is_empty();
         named || *gateways || *settings
     }
@@ -191,6 +202,7 @@ impl CatalogChanges {
         self.hosts.extend(more.hosts);
         self.workloads.extend(more.workloads);
         self.policies.extend(more.policies);
+        self.policy_facts |= more.policy_facts;
         self.gateways |= more.gateways;
         self.settings |= more.settings;
         self.complete |= more.complete;

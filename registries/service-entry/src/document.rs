@@ -203,6 +203,10 @@ impl Document {
         let (namespace, name) = (self.meta.namespace.to_shared(), Arc::clone(&self.meta.name));
         ObjectId { kind: self.body.kind(), namespace, name }
     }
+    /// Whether it is a policy. Operators find a policy by its position, so one that moves inside its file is reported again.
+    pub(crate) const fn is_policy(&self) -> bool {
+        !matches!(self.body, Body::ServiceEntry(_) | Body::WorkloadEntry(_) | Body::WorkloadGroup(_))
+    }
     /// Whether it stands in for a document that is not valid.
     pub(crate) fn is_stand_in(&self) -> bool {
         match &self.body {

@@ -18,6 +18,17 @@ use crate::state::shards::ShardInfo;
 /// Policies of a kind and namespace that apply to every workload, the first in precedence first.
 type Wide = BTreeMap<(PolicyKind, Namespace), Vec<PolicyKey>>;
 
+/// How the view of a policy differs from the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Built {
+    /// It is equal.
+    Same,
+    /// Only its position or its conditions differ.
+    ServedTheSame,
+    /// Clients may be served differently.
+    Changed,
+}
+
 /// Message about a policy that stands in for one that is not valid.
 const STANDS_IN: &str = "the workloads that it selects refuse every request until a version of it is valid";
 /// Most objects that one condition names.
@@ -38,8 +49,10 @@ impl State {
         again.extend(wide.values().flatten().cloned());
         again.extend(dirty);
         for key in again {
-            if self.build_policy(&key, &wide) {
-                changed.policies.insert(key);
+            match self.build_policy(&key, &wide) {
+                Built::Same => {}
+                Built::ServedTheSame => changed.policy_facts = true,
+                Built::Changed => drop(changed.policies.insert(key)),
             }
         }
     }
@@ -68,18 +81,19 @@ impl State {
         again
     }
 
-    /// Builds one policy. Returns whether its view changed.
-    fn build_policy(&mut self, key: &PolicyKey, wide: &Wide) -> bool {
+    /// Builds one policy.
+    fn build_policy(&mut self, key: &PolicyKey, wide: &Wide) -> Built {
         let now = self.policy_view(key, wide);
         let old = self.draft.policies.get(key);
         if old.map(|old| &**old) == now.as_ref() {
-            return false;
+            return Built::Same;
         }
+        let same = old.zip(now.as_ref()).is_some_and(|(old, now)| old.is_served_as(now));
         match now {
             Some(view) => self.draft.policies.insert(key.clone(), Shared::new(view)),
             None => self.draft.policies.remove(key),
         };
-        true
+        if same { Built::ServedTheSame } else { Built::Changed }
     }
 
     fn policy_view(&self, key: &PolicyKey, wide: &Wide) -> Option<PolicyView> {

@@ -15,6 +15,7 @@ use tributary_model::{
 use super::contents::{Contents, PlacedDocument};
 use super::document_claims::{DocumentClaim, Served, Verdict, decide};
 use super::walk::{DirId, Fault, Listing, Seen, Stamps, Walk};
+use crate::document::Object;
 use crate::read::identity::ObjectIdentity;
 use crate::read::load;
 use crate::source::{Change, SourceEvent};
@@ -214,11 +215,16 @@ impl Tree {
         Some(SourceEvent::Changed(self.scope.clone(), Change::Removed { old, evidence: Evidence::Confirmed }))
     }
 
-    /// Serves a document; returns an event if it differs. A document that only moved is recorded without one.
+    /// Serves a document; returns an event if it differs, or if it is a policy that moved. Another document that only moved is
+    /// recorded without one: its position is in too many facts.
     fn serve(&mut self, id: ObjectId, new: Served) -> Option<SourceEvent> {
         let object = new.object.clone();
         let old = self.served.insert(id, new).map(|served| served.object);
-        if old.as_ref().is_some_and(|old| old.document == object.document) {
+        let is_known = |old: &Object| {
+            let moved = old.position != object.position && object.document.is_policy();
+            old.document == object.document && !moved
+        };
+        if old.as_ref().is_some_and(is_known) {
             return None;
         }
         Some(SourceEvent::Changed(self.scope.clone(), Change::Updated { old, new: object }))

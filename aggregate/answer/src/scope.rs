@@ -123,10 +123,28 @@ pub fn attach<'c>(
     labels: &Labels,
 ) -> Option<(&'c PolicyKey, &'c Sidecar)> {
     let namespace = namespace.filter(|_| kind != ClientKind::Envoy && !catalog.policies.is_empty())?;
-    let root = catalog.settings.root_namespace();
     let own = sidecars(catalog, namespace).filter(|(_, _, sidecar)| sidecar.selector.is_subset_of(labels));
-    let rooted = root.iter().flat_map(|root| sidecars(catalog, root));
-    first(own).or_else(|| first(rooted.filter(|(_, _, sidecar)| sidecar.selector.is_empty())))
+    first(own).or_else(|| rooted(catalog))
+}
+
+/// Returns the Sidecars that apply to clients of a namespace, one per choice of labels; `None` for clients without one. No namespace
+/// stands for those that declare no Sidecar.
+#[must_use]
+pub fn attachable(catalog: &Catalog, namespace: Option<&Namespace>) -> Vec<Option<ClientSidecar>> {
+    let read = |(key, sidecar): (&PolicyKey, &Sidecar)| ClientSidecar::new(key, sidecar);
+    let Some(namespace) = namespace else { return vec![rooted(catalog).map(read)] };
+    let attached = |labels: &Labels| attach(catalog, ClientKind::Sidecar, Some(namespace), labels);
+    let selectors = sidecars(catalog, namespace).map(|(_, _, sidecar)| &sidecar.selector);
+    let mut found: Vec<_> = selectors.chain([&Labels::default()]).map(attached).collect();
+    found.sort_by_key(|one| one.map(|(key, _)| key));
+    found.dedup_by_key(|one| one.map(|(key, _)| key));
+    found.into_iter().map(|one| one.map(read)).collect()
+}
+
+/// Returns the Sidecar of clients whose namespace has none for them.
+fn rooted(catalog: &Catalog) -> Option<(&PolicyKey, &Sidecar)> {
+    let root = catalog.settings.root_namespace()?;
+    first(sidecars(catalog, &root).filter(|(_, _, sidecar)| sidecar.selector.is_empty()))
 }
 
 type Candidate<'c> = (&'c PolicyKey, &'c PolicyView, &'c Sidecar);

@@ -5,19 +5,20 @@
 //! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
 //! condition.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tributary_model::{
-    Catalog, Code, Condition, HostPattern, HttpMatch, HttpRoute, PolicyKey, PolicyKind, PolicyView,
-    VirtualService, Visibility,
+    Catalog, Code, Condition, HostPattern, HttpMatch, HttpRoute, Namespace, PolicyKey, PolicyKind,
+    PolicyView, VirtualService, Visibility,
 };
 
 use super::clients::{Concerned, Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
+use crate::scope::{ClientSidecar, attachable};
 use crate::steps::place;
 use listening::Table;
 
@@ -40,6 +41,8 @@ pub(super) struct RouteConditions<'c> {
     delegates: BTreeMap<PolicyKey, Vec<(&'c PolicyKey, &'c VirtualService)>>,
     /// Tables of VirtualServices with hosts that were merged.
     tables: BTreeMap<&'c PolicyKey, Rc<Table<'c>>>,
+    /// Sidecars that may apply to clients of a namespace, of most others without one.
+    sidecars: RefCell<BTreeMap<Option<Namespace>, Rc<[Option<ClientSidecar>]>>>,
     /// Comparisons so far.
     looks: Cell<usize>,
     /// Endpoints whose labels were compared so far.
@@ -56,6 +59,7 @@ impl<'c> RouteConditions<'c> {
             inhabited: None,
             delegates: BTreeMap::new(),
             tables: BTreeMap::new(),
+            sidecars: RefCell::default(),
             looks: Cell::new(0),
             compared: Cell::new(0),
         };
@@ -93,6 +97,12 @@ impl<'c> RouteConditions<'c> {
     fn look(&self, comparisons: usize) -> Option<()> {
         self.looks.set(self.looks.get().saturating_add(comparisons));
         (self.looks.get() <= MAX_LOOKS).then_some(())
+    }
+    /// Returns the Sidecars that may apply to clients of a namespace, of most others without one.
+    fn sidecars(&self, client: Option<&Namespace>) -> Rc<[Option<ClientSidecar>]> {
+        let mut known = self.sidecars.borrow_mut();
+        let read = || attachable(self.catalog, client).into();
+        Rc::clone(known.entry(client.cloned()).or_insert_with(read))
     }
     fn completed(&self, key: &PolicyKey, host: &HostPattern) -> HostPattern {
         host.completed(key.namespace.as_str(), self.catalog.settings.domain())

@@ -6,7 +6,6 @@
 
 use std::rc::Rc;
 use std::slice;
-use std::sync::Arc;
 
 use tributary_model::{
     HttpAction, HttpRoute, Namespace, PolicyKey, PortNumber, ServiceView, VirtualService, Visibility,
@@ -17,7 +16,7 @@ use super::ports::{HostServices, Listened};
 use super::taken::serves;
 use super::{RouteConditions, place};
 use crate::resolve::is_exported;
-use crate::scope::Scope;
+use crate::scope::{ClientSidecar, Scope};
 
 /// Tables with the routes of a VirtualService.
 pub(super) struct Listening<'c> {
@@ -142,21 +141,26 @@ impl<'c> RouteConditions<'c> {
             self.look(comparisons).is_some()
                 && table.order.reaches(list, at, &ports, Clients::Namespace(client))
         };
-        let mut tables = listening.tables.iter().filter(|table| table.is_for(list, client));
+        let sidecars = self.sidecars(client);
+        let mut tables = listening.tables.iter().filter(|table| table.is_for(list, client, &sidecars));
         tables.any(|table| table.receivers(key, list, at).into_iter().any(|at| reaches(table, at)))
     }
 }
 
 impl Table<'_> {
-    /// Whether clients of a namespace use it: it is exported to them, and they see a service of its hosts, for which no other
-    /// VirtualService takes their requests.
-    fn is_for(&self, list: List, client: Option<&Namespace>) -> bool {
+    /// Whether clients of a namespace use it: it is exported to them, and they see a service of its hosts that their Sidecar
+    /// imports, for which no other VirtualService takes their requests.
+    fn is_for(&self, list: List, client: Option<&Namespace>, sidecars: &[Option<ClientSidecar>]) -> bool {
         let (key, root) = self.root;
-        let has = |view: &Arc<ServiceView>| {
-            is_exported(view, Scope::of(client)) && (list != List::Http || serves(view, key, client))
+        let is_served = |view: &ServiceView| list != List::Http || serves(view, key, client);
+        let imports = |sidecar: &Option<ClientSidecar>| {
+            let scope = Scope { namespace: client, sidecar: sidecar.as_ref() };
+            let mut views = self.hosts.views.iter();
+            self.hosts.is_unserved
+                || views.any(|view| is_exported(view, scope) && scope.rank(view).is_some() && is_served(view))
         };
         root.export.resolve(&Visibility::Public).admits(&key.namespace, client)
-            && (self.hosts.is_unserved || self.hosts.views.iter().any(|view| has(view)))
+            && sidecars.iter().any(imports)
     }
     /// Returns where a route of a VirtualService is in the table.
     pub(super) fn positions(&self, key: &PolicyKey, list: List, at: usize) -> Vec<usize> {

@@ -2,7 +2,8 @@
 //! subset applies to them, or they do not see the service.
 //!
 //! Namespaces with known clients are compared; while none is known, those that the VirtualService, a service or a rule
-//! names, and most others. One counts if requests or connections of its clients go to the destination.
+//! names, and most others. One counts if requests or connections of its clients go to the destination, which none do whose
+//! Sidecar does not import the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use tributary_model::{
     ByNamespace, ClientDimensions, ClusterInputs, ClusterPolicy, DestinationRule, EndpointInputs,
-    EndpointPolicy, Subset, TrafficPolicy,
+    EndpointPolicy, Sidecar, Subset, TrafficPolicy,
 };
 
 use super::*;
@@ -118,6 +118,25 @@ fn clients_with_a_rule_of_their_own_without_the_subset_are_named() {
     let lost = OVERRULED.replace("http[0]", "http[1]");
     let shop = mk_for_clients_of("shop", mk_route(&[], &["pay.shop.svc"]));
     assert_eq!(found(vec![shop, to_v1()], &["shop", "web", "other"]), [lost]);
+}
+
+#[test]
+fn clients_whose_sidecar_does_not_import_the_host_lack_nothing() {
+    let found = |sidecar: (&str, &[&str], &[(&str, &str)])| {
+        let (namespace, hosts, labels) = sidecar;
+        let selector = labels.iter().copied().collect();
+        let sidecar = Sidecar { egress: mk_egress(&[(None, hosts)]), selector, ..Sidecar::default() };
+        let route = || vec![mk_to_subset("pay.shop.svc", "v1")];
+        let candidate = mk_candidate("a", "pay.shop.svc", Visibility::Public, route());
+        let all = vec![mk_service("a", &["pay.shop.svc"], route()), mk_sidecar(namespace, "s", sidecar)];
+        let found = shown_to(vec![mk_overruled("other", vec![candidate])], all, &["shop", "other"]);
+        found.into_iter().filter(|line| line.starts_with("a:")).collect::<Vec<_>>()
+    };
+    assert_eq!(found(("other", &["other/*"], &[])), [""; 0]);
+    assert_eq!(found(("other", &["*/pay.shop.svc"], &[])), [OVERRULED]);
+    assert_eq!(found(("shop", &["other/*"], &[])), [OVERRULED], "a Sidecar of others");
+    assert_eq!(found(("istio-system", &["./*"], &[])), [""; 0], "that of the root namespace");
+    assert_eq!(found(("other", &["other/*"], &[("app", "x")])), [OVERRULED], "other clients have none");
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! Documents that explain and why-not return. Their JSON is a contract: releases add fields and never
 //! rename them.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use tributary_model::{
-    Catalog, Code, Hostname, PortNumber, RegistryName, Stage, StepTime, Subset, TraceStep, Verdict,
+    Catalog, Code, Hostname, PolicyKey, PortNumber, RegistryName, Stage, StepTime, Subset, TraceStep, Verdict,
 };
 
+use super::reach::LED_BY_ROUTES;
+use super::routes::ROUTES_CONNECTIONS;
 use crate::client::Client;
 
 /// Whether the client receives the endpoint.
@@ -137,6 +141,14 @@ impl Explanation {
         let Some(port) = self.port else { return };
         self.steps.retain(|step| !leads_to(step, port));
     }
+    /// Removes the steps about VirtualServices whose routes of connections to its port do not count for the client.
+    pub fn forget_routes(&mut self, overruled: &BTreeSet<PolicyKey>) {
+        let Some(port) = self.port.filter(|_| !overruled.is_empty()) else { return };
+        let is_gone = |step: &StepDocument| {
+            names_routes(step, port, overruled) || is_led_by_routes(step.code, &step.detail, port)
+        };
+        self.steps.retain(|step| !is_gone(step));
+    }
     /// Adds decisions of other components and keeps the order of stages. A drop at the stage deliver turns the
     /// outcome into dropped.
     pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
@@ -247,6 +259,20 @@ impl WhyNot {
     pub fn forget_reach(&mut self, port: PortNumber) {
         self.reached.retain(|step| !leads_to(step, port));
     }
+    /// Removes the steps about VirtualServices whose routes of connections to a port do not count for the client.
+    pub fn forget_routes(&mut self, port: PortNumber, overruled: &BTreeSet<PolicyKey>) {
+        if overruled.is_empty() {
+            return;
+        }
+        self.reached.retain(|step| !names_routes(step, port, overruled));
+        for reason in &mut self.reasons {
+            let code = reason.code;
+            let before = reason.dropped.len();
+            reason.dropped.retain(|one| !is_led_by_routes(code, &one.detail, port));
+            reason.count -= before - reason.dropped.len();
+        }
+        self.reasons.retain(|reason| reason.count > 0);
+    }
     /// Adds removed candidates, held removals and what leads to a port; ignores other steps.
     pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
         for step in steps {
@@ -298,8 +324,30 @@ impl WhyNot {
 
 /// Whether a step names what leads to a port. [`super::reach`] writes its detail.
 fn leads_to(step: &StepDocument, port: PortNumber) -> bool {
-    let rest = step.detail.strip_prefix("port ").and_then(|rest| rest.strip_prefix(&port.to_string()));
-    step.code == Code::REACHED && rest.is_some_and(|rest| rest.starts_with([' ', ':']))
+    step.code == Code::REACHED && is_of_port(&step.detail, port)
+}
+
+/// Whether a step names one of these VirtualServices as what routes the connections to a port.
+fn names_routes(step: &StepDocument, port: PortNumber, of: &BTreeSet<PolicyKey>) -> bool {
+    let is = |key: &PolicyKey, object: &StepObject| {
+        let name = (key.kind.as_str(), key.namespace.as_str(), &*key.name);
+        name == (&*object.kind, &*object.namespace, &*object.name)
+    };
+    let is_one = || step.object.as_ref().is_some_and(|object| of.iter().any(|key| is(key, object)));
+    step.code == Code::ROUTES_APPLY
+        && step.detail.ends_with(ROUTES_CONNECTIONS)
+        && is_of_port(&step.detail, port)
+        && is_one()
+}
+
+/// Whether a detail is about connections to a port that a VirtualService leads elsewhere. [`super::reach`] writes it.
+fn is_led_by_routes(code: Code, detail: &str, port: PortNumber) -> bool {
+    code == Code::ROUTED_ELSEWHERE && detail.contains(LED_BY_ROUTES) && is_of_port(detail, port)
+}
+
+fn is_of_port(detail: &str, port: PortNumber) -> bool {
+    let rest = detail.strip_prefix("port ").and_then(|rest| rest.strip_prefix(&port.to_string()));
+    rest.is_some_and(|rest| rest.starts_with([' ', ':']))
 }
 
 fn reason(list: &mut Vec<Reason>, stage: Stage, code: Code) -> &mut Reason {

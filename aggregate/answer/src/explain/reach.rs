@@ -28,6 +28,9 @@ const LED_AWAY: &str = "no route of the target leads to it";
 const NO_DESTINATION: &str =
     "gRPC cannot keep the destination of a connection, as resolution NONE without endpoints needs";
 
+/// Beginning of the description of a listener whose connections a VirtualService leads elsewhere.
+pub(super) const LED_BY_ROUTES: &str = "a VirtualService leads the connections of listener";
+
 /// Maximum number of listeners in a step.
 const MAX_NAMED: usize = 8;
 
@@ -141,8 +144,7 @@ fn led_elsewhere(port: &PortView, class: &ClientClass) -> Option<TraceStep> {
     };
     let led = led.clone().find(is_named).or_else(|| led.clone().next())?;
     let to: Vec<String> = clusters(led).take(MAX_NAMED).map(ToString::to_string).collect();
-    let why =
-        format!("a VirtualService leads the connections of listener {} to {}", matched(led), to.join(", "));
+    let why = format!("{LED_BY_ROUTES} {} to {}", matched(led), to.join(", "));
     Some(step(port, Verdict::Warn, Code::ROUTED_ELSEWHERE, &why))
 }
 

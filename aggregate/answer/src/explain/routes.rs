@@ -20,6 +20,9 @@ use crate::virtual_service::{owners_of_connections, preferred_to};
 /// Most VirtualServices without routes that are named for a port.
 const MAX_NAMED: usize = 8;
 
+/// Description of the routes of connections that a client has.
+pub(super) const ROUTES_CONNECTIONS: &str = "it routes connections";
+
 /// Description of the routes of connections that a client with listeners of its own does not have.
 const OWN_LISTENERS: &str = "it routes connections, and the client has listeners of its own";
 
@@ -111,7 +114,7 @@ pub(super) fn steps(
     }
     for key in applied.connections {
         match is_taken(Takes::Listeners) {
-            true => add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes connections"),
+            true => add(key, Verdict::Pass, Code::ROUTES_APPLY, ROUTES_CONNECTIONS),
             false => add(key, Verdict::Warn, Code::ROUTES_EMPTY, OWN_LISTENERS),
         }
     }

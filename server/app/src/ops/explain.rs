@@ -202,13 +202,14 @@ fn deliver(
     let tables = tables.filter(|_| subset.is_none() && !delivery.rejections.on_path);
     let to = (&host, port, &*one.endpoint);
     let of_sent = |tables: &mut Routed<'_>| match tables.unrequested(port) {
-        Some(step) => Ways { steps: vec![step], contradict_plan: true },
+        Some(step) => Ways { steps: vec![step], contradict_plan: true, ..Ways::default() },
         None => ways::to_endpoint(tables, found, to),
     };
     let ways = tables.map(of_sent).unwrap_or_default();
     if delivery.rejections.closed || ways.contradict_plan {
         one.forget_reach();
     }
+    one.forget_routes(&ways.overruled);
     let mut steps = delivery.rejections.steps;
     steps.extend(delivery.carriers);
     steps.extend(delivery.left_out);
@@ -400,6 +401,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
             if ways.contradict_plan || subset.is_some() {
                 out.forget_reach(port.number);
             }
+            out.forget_routes(port.number, &ways.overruled);
             let unrouted = unrouted(catalog, found, view, port).filter(|_| subset.is_none());
             out.add(ways.steps.into_iter().chain(unrouted).map(TraceStep::dropping));
         }

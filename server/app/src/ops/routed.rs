@@ -13,6 +13,7 @@ use tributary_xds::answers::ResourceType;
 
 use super::deliver_steps::{deliver_step, reference};
 use super::lost_clusters::{self, Counted, Lack, Led};
+use super::sent_listener::SentListener;
 use super::sent_route::{Action, SentHost, SentRoute};
 use super::sent_tables::SentTables;
 use super::sessions::Found;
@@ -34,6 +35,8 @@ pub(super) struct Leading {
     pub(super) ways: Vec<TraceStep>,
     /// xDS clusters to which they lead and that receive nothing: removals if the port is not reached for this.
     pub(super) lost: Vec<TraceStep>,
+    /// VirtualServices whose routes of connections do not count, because another service has the listener.
+    pub(super) overruled: BTreeSet<PolicyKey>,
 }
 
 /// Port of a service to which routes should lead, or one of its endpoints.
@@ -80,7 +83,31 @@ impl<'f> Routed<'f> {
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
         let elsewhere = self.removed_elsewhere((port, client), &listeners);
         let lost = self.lost((host, &table, of.as_ref()), (port, client), &wanted);
-        Leading { ways: requests.into_iter().chain(astray).chain(elsewhere).collect(), lost }
+        let (taken, overruled) = self.taken((port, client), &listeners);
+        let ways = requests.into_iter().chain(astray).chain(elsewhere).chain(taken).collect();
+        Leading { ways, lost, overruled }
+    }
+    /// Returns the listeners that lead connections nowhere where the routes of a VirtualService lead those for the port, because
+    /// another service has the same address and port; and these VirtualServices. Listeners that lead to the port have steps of
+    /// their own.
+    fn taken(
+        &mut self,
+        (port, client): (&PortView, &Client),
+        to_port: &BTreeSet<String>,
+    ) -> (Vec<TraceStep>, BTreeSet<PolicyKey>) {
+        let (mut steps, mut overruled) = (Vec::new(), BTreeSet::new());
+        let planned = connection_targets(port, &client.class).into_iter();
+        let planned = planned.filter_map(|((listener, rule), to)| Some((listener, rule?, to)));
+        for (listener, rule, to) in planned.take(MAX_LISTENERS) {
+            let is_sent = self.tables.resource(ResourceType::Listener, &listener).is_some();
+            let sent = if is_sent { self.tables.listener(&listener) } else { None };
+            let Some(sent) = sent.filter(|sent| !sent.leads_to_any(&to)) else { continue };
+            if !to_port.contains(&listener) {
+                steps.push(taken_step(&listener, &sent, (&rule, &to)));
+            }
+            overruled.insert(rule);
+        }
+        (steps, overruled)
     }
     /// Returns the step of a port whose route table a client with listeners of its own did not request; `None` for other ports.
     pub(super) fn unrequested(&mut self, port: &PortView) -> Option<TraceStep> {
@@ -287,7 +314,7 @@ impl<'f> Routed<'f> {
                 None => Some(deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail))),
             };
         }
-        lost_step(name, to, &self.tables.listener(name)?.clusters)
+        lost_step(name, to, self.tables.listener(name)?)
     }
 }
 
@@ -297,15 +324,33 @@ fn receivers(host: &SentHost, is: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     all.filter(|name| is(name)).map(str::to_owned).collect()
 }
 
-fn lost_step(name: &str, wanted: &Wanted, found: &BTreeSet<String>) -> Option<TraceStep> {
-    if found.iter().any(|name| wanted.is(name)) {
+/// Names where a listener leads connections: to services, or by a route table.
+fn leads_to(sent: &SentListener) -> String {
+    let services = sent.clusters.iter().map(String::as_str).filter(|of| of.starts_with("outbound|"));
+    let services: Vec<&str> = services.collect();
+    match sent.tables.first() {
+        _ if !services.is_empty() => format!("go to {}", services.join(", ")),
+        Some(table) => format!("are taken as HTTP requests by route table {table}"),
+        None => "go to no service".to_owned(),
+    }
+}
+
+/// Returns the step of a listener that another service has.
+fn taken_step(name: &str, sent: &SentListener, (rule, to): (&PolicyKey, &BTreeSet<String>)) -> TraceStep {
+    let (found, to) = (leads_to(sent), named(to.iter().map(String::as_str)));
+    let detail = format!(
+        "LDS {name}: connections {found}, not to {to} as {rule} declares: another service has the address and port"
+    );
+    deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail))
+}
+
+fn lost_step(name: &str, wanted: &Wanted, sent: &SentListener) -> Option<TraceStep> {
+    if sent.clusters.iter().any(|name| wanted.is(name)) {
         return None;
     }
-    let others: Vec<&str> =
-        found.iter().map(String::as_str).filter(|of| of.starts_with("outbound|")).collect();
-    let to = if others.is_empty() { "no service".to_owned() } else { others.join(", ") };
+    let found = leads_to(sent);
     let there = if wanted.subsets.is_some() { " with the endpoint" } else { "" };
-    let detail = format!("LDS {name}: connections go to {to}, not to {}{there}", wanted.cluster);
+    let detail = format!("LDS {name}: connections {found}, not to {}{there}", wanted.cluster);
     Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)))
 }
 
@@ -430,8 +475,7 @@ mod tests {
 
     #[test]
     fn listener_of_another_service_is_a_warning() {
-        let found: BTreeSet<String> =
-            ["outbound|80||old.shop", "PassthroughCluster"].map(str::to_owned).into();
+        let found = SentListener::leading_to(&["outbound|80||old.shop", "PassthroughCluster"], &[]);
         let port = |name: &str| Wanted { cluster: name.parse().unwrap(), subsets: None };
         assert!(lost_step("10.0.0.1_80", &port("outbound|80||old.shop"), &found).is_none());
         let lost = lost_step("10.0.0.1_80", &port("outbound|80||pay.shop"), &found).unwrap();
@@ -440,5 +484,8 @@ mod tests {
             lost.detail,
             "LDS 10.0.0.1_80: connections go to outbound|80||old.shop, not to outbound|80||pay.shop"
         );
+        let found = SentListener::leading_to(&[], &["80"]);
+        let lost = lost_step("0.0.0.0_80", &port("outbound|80||pay.shop"), &found).unwrap();
+        assert!(lost.detail.contains("connections are taken as HTTP requests by route table 80, not to"));
     }
 }

@@ -6,23 +6,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_answer::{ClientClass, ClusterName, applied_routes, leading_parts, resolve};
+use tributary_answer::{ClientClass, ClusterName, applied_routes, connection_targets, resolve};
 use tributary_model::{Catalog, ClientKind, PolicyKey, PortView};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{SentResource, SentView};
 
+use super::sent_listener::SentListener;
 use super::sent_tables::hosts_of;
 use super::sessions::Found;
 
-/// Most bytes of route tables that one list decodes for their rules.
+/// Most bytes of route tables and listeners that one list decodes for their rules.
 const MAX_DECODED: usize = 8 << 20;
+
+/// VirtualServices that route connections, with the xDS clusters to which they lead them.
+type PlannedRules = BTreeMap<PolicyKey, BTreeSet<String>>;
 
 /// VirtualServices of the resources of one client.
 pub(super) struct RoutingRules<'a> {
     catalog: &'a Arc<Catalog>,
     class: &'a ClientClass,
     /// Those of each listener, once a listener is asked for.
-    listeners: Option<BTreeMap<String, BTreeSet<PolicyKey>>>,
+    listeners: Option<BTreeMap<String, PlannedRules>>,
     left: usize,
 }
 
@@ -41,7 +45,8 @@ impl<'a> RoutingRules<'a> {
             ResourceType::Listener if self.class.kind == ClientKind::Sidecar => {
                 let (catalog, class) = (self.catalog, self.class);
                 let all = self.listeners.get_or_insert_with(|| of_listeners(catalog, class));
-                all.get(&*resource.name).cloned().unwrap_or_default()
+                let planned = all.get(&*resource.name).cloned().unwrap_or_default();
+                self.of_listener(view, resource, planned)
             }
             _ => BTreeSet::new(),
         }
@@ -49,6 +54,20 @@ impl<'a> RoutingRules<'a> {
     fn of_target(&self, target: &ClusterName) -> Option<PolicyKey> {
         let view = resolve(self.catalog, target.host.as_str(), self.class.scope(), &mut ())?;
         applied_routes(view.port(target.port)?, self.class).requests.cloned()
+    }
+    /// Returns those that lead the connections of a listener as it was sent: another service may have the address and port of the
+    /// one whose connections they route.
+    fn of_listener(
+        &mut self,
+        view: &SentView,
+        resource: &SentResource,
+        planned: PlannedRules,
+    ) -> BTreeSet<PolicyKey> {
+        let body = view.body(resource).filter(|body| !planned.is_empty() && body.len() <= self.left);
+        self.left -= body.as_ref().map_or(0, |body| body.len());
+        let sent = body.and_then(|body| SentListener::read(body.clone()));
+        let leads = |to: &BTreeSet<String>| sent.as_ref().is_none_or(|sent| sent.leads_to_any(to));
+        planned.into_iter().filter(|(_, to)| leads(to)).map(|(rule, _)| rule).collect()
     }
     fn of_table(&mut self, view: &SentView, resource: &SentResource) -> BTreeSet<PolicyKey> {
         let body = view.body(resource).filter(|body| body.len() <= self.left);
@@ -58,17 +77,16 @@ impl<'a> RoutingRules<'a> {
     }
 }
 
-/// Returns the VirtualServices that route connections of each listener of a sidecar.
-fn of_listeners(catalog: &Catalog, class: &ClientClass) -> BTreeMap<String, BTreeSet<PolicyKey>> {
+/// Returns the VirtualServices that route connections of each listener of a sidecar, with the xDS clusters to which they lead them.
+fn of_listeners(catalog: &Catalog, class: &ClientClass) -> BTreeMap<String, PlannedRules> {
     let views = catalog.hosts.values().flat_map(|entry| entry.claimants.iter());
     let visible = views.filter(|view| class.scope().rank(view).is_some());
     let ports = visible.flat_map(|view| view.ports.iter());
-    let mut out: BTreeMap<String, BTreeSet<PolicyKey>> = BTreeMap::new();
+    let mut out: BTreeMap<String, PlannedRules> = BTreeMap::new();
     for port in ports.filter(|port| may_route(port)) {
-        for part in leading_parts(port, class) {
-            let name = part.name();
-            if let Some(rule) = part.rule {
-                out.entry(name).or_default().insert(rule);
+        for ((name, rule), to) in connection_targets(port, class) {
+            if let Some(rule) = rule {
+                out.entry(name).or_default().entry(rule).or_default().extend(to);
             }
         }
     }

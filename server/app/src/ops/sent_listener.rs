@@ -9,6 +9,7 @@ use bytes::Bytes;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as http;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp;
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
@@ -29,6 +30,8 @@ pub(super) type Targets = Vec<(String, u32)>;
 pub(super) struct SentListener {
     /// xDS clusters that it names, each once.
     pub(super) clusters: BTreeSet<String>,
+    /// Route tables that it names.
+    pub(super) tables: BTreeSet<String>,
     /// Virtual hosts of the tables within it.
     pub(super) hosts: Vec<SentHost>,
     chains: Vec<Chain>,
@@ -56,16 +59,29 @@ impl SentListener {
         out.clusters = connected.chain(within).collect();
         Some(out)
     }
+    /// Whether it names one of these xDS clusters.
+    pub(super) fn leads_to_any(&self, to: &BTreeSet<String>) -> bool {
+        to.iter().any(|name| self.clusters.contains(name))
+    }
     /// Returns the xDS clusters of the connections with a match, empty if it forwards them by other filters; `None` if it does not take
     /// them.
     pub(super) fn targets(&self, of: &Match) -> Option<&Targets> {
         self.chains.iter().find(|chain| chain.is_of(of)).map(|chain| &chain.to)
     }
+    #[cfg(test)]
+    pub(super) fn leading_to(clusters: &[&str], tables: &[&str]) -> Self {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Self { clusters: set(clusters), tables: set(tables), ..Self::default() }
+    }
     fn add(&mut self, mut chain: FilterChain) {
         let matches = chain.filter_chain_match.take().unwrap_or_default();
         let mut to = Targets::new();
         for any in configurations(&chain) {
-            self.hosts.extend(table_hosts(any));
+            match route_specifier(any) {
+                Some(RouteSpecifier::RouteConfig(table)) => self.hosts.extend(SentHost::all(&table)),
+                Some(RouteSpecifier::Rds(rds)) => drop(self.tables.insert(rds.route_config_name)),
+                Some(RouteSpecifier::ScopedRoutes(_)) | None => {}
+            }
             to.extend(proxied(any));
         }
         self.chains.push(Chain { matches, to });
@@ -96,14 +112,10 @@ fn configurations(chain: &FilterChain) -> impl Iterator<Item = &Any> {
     })
 }
 
-/// Returns the virtual hosts of the table within a network filter.
-fn table_hosts(any: &Any) -> Vec<SentHost> {
-    use http::http_connection_manager::RouteSpecifier;
+/// Returns where a network filter has its routes, if it is for requests.
+fn route_specifier(any: &Any) -> Option<RouteSpecifier> {
     let manager = (any.type_url == HTTP_MANAGER).then(|| http::HttpConnectionManager::decode(&*any.value));
-    match manager.and_then(Result::ok).and_then(|manager| manager.route_specifier) {
-        Some(RouteSpecifier::RouteConfig(table)) => SentHost::all(&table),
-        Some(RouteSpecifier::Rds(_) | RouteSpecifier::ScopedRoutes(_)) | None => Vec::new(),
-    }
+    manager?.ok()?.route_specifier
 }
 
 /// Returns the xDS clusters of a network filter that forwards connections.

@@ -3,8 +3,10 @@
 //!
 //! `explain` and `why-not` call it for a connected client, beside the steps of what is planned for it.
 
+use std::collections::BTreeSet;
+
 use tributary_answer::{ClusterName, is_in_subset};
-use tributary_model::{Code, Hostname, PortView, ServiceView, Subset, TraceStep, Verdict};
+use tributary_model::{Code, Hostname, PolicyKey, PortView, ServiceView, Subset, TraceStep, Verdict};
 
 use super::deliver_steps::deliver_step;
 use super::routed::{Leading, Routed};
@@ -17,6 +19,8 @@ pub(super) struct Ways {
     pub(super) steps: Vec<TraceStep>,
     /// Whether nothing leads there, or by other ways than planned.
     pub(super) contradict_plan: bool,
+    /// VirtualServices whose routes of connections do not count.
+    pub(super) overruled: BTreeSet<PolicyKey>,
 }
 
 impl Leading {
@@ -45,7 +49,8 @@ pub(super) fn to_endpoint(
         let has = |subset: &Subset| is_in_subset(port, &found.client, subset, endpoint);
         tables.elsewhere((&ClusterName::new(port.number, host), port), &has)
     };
-    Ways { steps: [leading.ways, leading.lost, elsewhere].concat(), contradict_plan }
+    let steps = [leading.ways, leading.lost, elsewhere].concat();
+    Ways { steps, contradict_plan, overruled: leading.overruled }
 }
 
 /// Returns what leads a sidecar to a port, or to a subset of it; a warning if nothing does.
@@ -59,15 +64,16 @@ pub(super) fn to_port(
         true => tables.leading(host, &view.key.host, (port, None), &found.client),
         false => Leading::default(),
     };
+    let overruled = std::mem::take(&mut leading.overruled);
     if leading.is_lost() {
         leading.ways.retain(|step| step.verdict != Verdict::Pass);
-        return Ways { steps: [leading.lost, leading.ways].concat(), contradict_plan: true };
+        return Ways { steps: [leading.lost, leading.ways].concat(), contradict_plan: true, overruled };
     }
     let is_led = leading.is_led();
     // what leads to the service at the end of an alias is no answer about requests for the alias
     if is_planned && (is_led || *host != view.key.host) {
         leading.ways.sort_by_key(|step| step.verdict != Verdict::Pass);
-        return Ways { steps: [leading.ways, leading.lost].concat(), contradict_plan: !is_led };
+        return Ways { steps: [leading.ways, leading.lost].concat(), contradict_plan: !is_led, overruled };
     }
     let cluster = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
     let elsewhere = tables.elsewhere((&cluster, port), &|_| true);
@@ -77,7 +83,7 @@ pub(super) fn to_port(
     if steps.is_empty() {
         steps.push(unled(&cluster, tables.is_cut()));
     }
-    Ways { steps, contradict_plan }
+    Ways { steps, contradict_plan, overruled }
 }
 
 /// Returns the step of an xDS cluster to which nothing leads, of all that the client was sent or of a part of it.

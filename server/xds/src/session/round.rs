@@ -24,9 +24,9 @@ use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{ChangedHosts, Session, TypeState};
 use crate::answers::{ClientClass, ResourceType, TypeMap, absent_cluster, empty_assignment};
 
-/// Longest wait for the acknowledgement of new xDS clusters: a client that never sends one receives everything then. A busy
-/// Envoy takes more than a second for some hundred clusters.
-pub(super) const WARMS: Duration = Duration::from_secs(5);
+/// Longest wait for the acknowledgement of new xDS clusters: a client that never sends one receives everything then. It is as long as
+/// Envoy's own wait for the endpoints of an xDS cluster: one without CPU takes more than 5 s for some hundred.
+pub(super) const WARMS: Duration = Duration::from_secs(15);
 
 /// What a generation has of a client: its class, and the keys of its workloads.
 pub(super) type ClassAndWorkloads = (ClientClass, Vec<WorkloadKey>);

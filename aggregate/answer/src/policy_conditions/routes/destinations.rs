@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tributary_model::{
     ClusterPolicy, Code, Hostname, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber, PortView,
-    RouteDestination, ServiceView, Subset, VirtualService,
+    RequestShare, RouteDestination, ServiceView, Subset, VirtualService,
 };
 
 use super::listening::Listening;
 use super::order::List;
-use super::partly::{Partly, Target};
+use super::partly::{Lack, Partly, Target};
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
 use crate::policy_conditions::clients::Concerned;
@@ -54,10 +54,10 @@ impl<'c> RouteConditions<'c> {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
             let (named, ends) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
             let target = Target { host, named, ends };
-            if let Some((code, what)) = self.lost(&placed, &target, &clients, listening) {
+            let lacked = || self.add_lacks(&mut partly, (&placed, &target), &clients, listening?);
+            let nowhere = self.lost(&placed, &target, &clients, listening).or_else(lacked);
+            if let Some((code, what)) = nowhere {
                 lost.entry(code).or_default().push(format!("{} ({what})", placed.place));
-            } else if let Some(listening) = listening {
-                self.add_lacks(&mut partly, (&placed, &target), &clients, listening);
             }
         }
         let found = |(code, what): (Code, &str)| {
@@ -107,11 +107,10 @@ impl<'c> RouteConditions<'c> {
         target: &Target<'c>,
         clients: &Concerned,
     ) -> Option<(Code, String)> {
-        let subset = to.subset.as_ref()?;
+        to.subset.as_ref()?;
         let ports: Vec<_> = target.ports(to).collect();
         let is_lost = clients.all_lack(&target.ends, |client| declare(&ports, to, client));
-        let what = || format!("{} of {}", subset.as_str(), target.shown());
-        is_lost.then(|| (Code::ROUTE_SUBSET_UNDECLARED, what()))
+        is_lost.then(|| target.lost(to, Lack::Subset(&[])))
     }
     /// Returns the service or subset of a destination that has no endpoints. Copies may be lost.
     fn lost_endpoints(&self, placed: &Placed<'_>, target: &Target<'c>) -> Option<(Code, String)> {
@@ -266,7 +265,8 @@ fn of_http<'c>(at: usize, route: &'c HttpRoute) -> Vec<Placed<'c>> {
     let (all, place, of) = (route.action.destinations(), place("http", at, &route.name), (List::Http, at));
     let used = all.iter().filter(|one| has_share(one.weight, all.len())).map(|one| &one.destination);
     let used = used.map(|to| Placed { place: place.clone(), to, is_mirror: false, route: of });
-    let copies = route.settings.mirrors().map(|mirror| &mirror.destination);
+    let copies = route.settings.mirrors().filter(|mirror| mirror.share != RequestShare::NONE);
+    let copies = copies.map(|mirror| &mirror.destination);
     let copies = copies.map(|to| Placed { place: format!("{place} mirror"), to, is_mirror: true, route: of });
     used.chain(copies).collect()
 }

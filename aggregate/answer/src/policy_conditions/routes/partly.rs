@@ -30,7 +30,7 @@ pub(super) struct Target<'c> {
 
 /// What clients lack of a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Lack<'c> {
+pub(super) enum Lack<'c> {
     /// They do not see its service.
     Service,
     /// None of these rules, which apply to them, declares its subset.
@@ -66,43 +66,54 @@ impl<'c> Partly<'c> {
 }
 
 impl<'c> RouteConditions<'c> {
-    /// Adds what clients of some namespaces lack of a destination; nothing if all clients have the same.
+    /// Adds what clients of some namespaces lack of a destination; nothing if all clients have the same. If all clients lack it whose
+    /// requests or connections go there, returns the condition of a destination that leads nowhere, with the text that names it.
     pub(super) fn add_lacks(
         &self,
         out: &mut Partly<'c>,
         (placed, target): (&Placed<'_>, &Target<'c>),
         clients: &Concerned,
         listening: (&PolicyKey, &Listening<'_>),
-    ) {
+    ) -> Option<(Code, String)> {
         if target.ends.is_empty() || target.is_alike(placed.to) {
-            return;
+            return None;
         }
-        let compared = self.compared(placed.to, target, clients);
+        let goes_there = |client| self.receives_from(listening, placed.route, client);
         let mut lacks: BTreeMap<Lack<'c>, Vec<Option<&Namespace>>> = BTreeMap::new();
-        for client in compared {
-            let lack = target.lack(placed.to, client);
-            let lack = lack.filter(|_| self.receives_from(listening, placed.route, client));
-            if let Some(lack) = lack {
-                lacks.entry(lack).or_default().push(client);
+        let mut others = Vec::new();
+        for client in self.compared(placed.to, target, clients) {
+            match target.lack(placed.to, client) {
+                None => others.push(client),
+                Some(lack) if self.may_have(client) && goes_there(client) => {
+                    lacks.entry(lack).or_default().push(client);
+                }
+                Some(_) => {}
             }
+        }
+        let last = lacks.keys().next_back()?;
+        if !others.into_iter().any(goes_there) {
+            return Some(target.lost(placed.to, *last));
         }
         for (lack, clients) in lacks {
             out.add(placed, &target.shown(), lack, &clients);
         }
+        None
     }
-    /// Returns the namespaces whose clients are compared; `None` stands for most others.
+    /// Returns the namespaces whose clients are compared, with clients or not; `None` stands for most others.
     fn compared<'s>(
         &self,
         to: &RouteDestination,
         target: &'s Target<'c>,
         clients: &'s Concerned,
     ) -> BTreeSet<Option<&'s Namespace>> {
-        let known = self.inhabited.as_ref().filter(|known| !known.is_empty());
-        let is_known = |client: &Namespace| known.is_none_or(|known| known.contains(client));
         let policies = target.ports(to).filter_map(|port| port.cluster.inputs.policy.as_ref());
         let ruled = policies.flat_map(|policy| policy.namespaces()).map(Some);
-        let all = clients.of_services(&target.ends).chain(clients.of_services(&target.named)).chain(ruled);
-        all.filter(|client| client.map_or(known.is_none(), is_known)).collect()
+        clients.of_services(&target.ends).chain(clients.of_services(&target.named)).chain(ruled).collect()
+    }
+    /// Whether clients of a namespace are known, or of most others without one, or no client is.
+    fn may_have(&self, client: Option<&Namespace>) -> bool {
+        let known = self.inhabited.as_ref().filter(|known| !known.is_empty());
+        known.is_none_or(|known| client.is_some_and(|client| known.contains(client)))
     }
 }
 
@@ -125,6 +136,19 @@ impl<'c> Target<'c> {
             port.cluster.inputs.policy.as_ref().is_some_and(|policy| policy.namespaces().next().is_some())
         };
         self.named.iter().chain(&self.ends).all(is_public) && !self.ports(to).any(is_ruled)
+    }
+    /// Returns the condition of a destination that all clients lack whose requests or connections go there.
+    pub(super) fn lost(&self, to: &RouteDestination, lack: Lack<'_>) -> (Code, String) {
+        match (lack, &to.subset) {
+            (Lack::Subset(rules), Some(subset)) => {
+                let why = match rules {
+                    [] => String::new(),
+                    rules => format!(" to its clients: {}", applied(rules)),
+                };
+                (Code::ROUTE_SUBSET_UNDECLARED, format!("{} of {}{why}", subset.as_str(), self.shown()))
+            }
+            _ => (Code::ROUTE_DESTINATION_HIDDEN, self.host.to_string()),
+        }
     }
     /// Returns what clients of a namespace lack.
     fn lack(&self, to: &RouteDestination, client: Option<&Namespace>) -> Option<Lack<'c>> {
@@ -153,10 +177,10 @@ fn applied(rules: &[PolicyKey]) -> String {
 /// Names the clients of some namespaces.
 fn described(clients: &[Option<&Namespace>]) -> String {
     let listed: Vec<&str> = clients.iter().flatten().map(|namespace| namespace.as_str()).collect();
-    match (clients.contains(&None), listed.as_slice()) {
-        (true, []) => "clients of most namespaces".to_owned(),
-        (true, _) => format!("clients of most namespaces and of {}", named(listed)),
-        (false, [one]) => format!("clients of namespace {one}"),
-        (false, _) => format!("clients of namespaces {}", named(listed)),
-    }
+    let own = match listed.as_slice() {
+        [] => return "clients of most namespaces".to_owned(),
+        [one] => format!("clients of namespace {one}"),
+        _ => format!("clients of namespaces {}", named(listed)),
+    };
+    if clients.contains(&None) { format!("{own} and of most others") } else { own }
 }

@@ -185,6 +185,10 @@ fn mirror_without_endpoints_loses_no_request() {
     route.settings.mirroring = only(&mirror);
     assert_eq!(shown(vec![mk_service("a", &["pay.shop.svc"], vec![route.clone()])]), [""; 0]);
     mirror.destination.subset = tributary_model::Subset::new("v2");
+    mirror.share = RequestShare::NONE;
+    route.settings.mirroring = only(&mirror);
+    assert_eq!(shown(vec![mk_service("a", &["pay.shop.svc"], vec![route.clone()])]), [""; 0], "no copies");
+    mirror.share = RequestShare::ALL;
     route.settings.mirroring = only(&mirror);
     let found = shown(vec![mk_service("a", &["pay.shop.svc"], vec![route])]);
     assert_eq!(

@@ -104,7 +104,7 @@ fn doc(name: &str, address: &str) -> String {
 
 #[test]
 fn policy_that_moves_is_reported_and_another_document_is_not() {
-    let policy = "---\napiVersion: networking.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: s}\nspec: {mtls: {mode: STRICT}}\n";
+    let policy = "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: s}\nspec: {mtls: {mode: STRICT}}\n";
     let text = format!("{}{policy}", doc("a", "10.0.0.1"));
     let mut dir = Dir::listed(&[("a.yaml", &text)]);
     dir.put("a.yaml", &format!("# a comment\n{text}"));

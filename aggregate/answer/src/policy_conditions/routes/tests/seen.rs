@@ -115,6 +115,9 @@ fn clients_with_a_rule_of_their_own_without_the_subset_are_named() {
     let other = mk_for_clients_of("other", mk_route(&[], &["pay.shop.svc"]));
     assert_eq!(found(vec![other, to_v1()], &["shop", "other"]), [""; 0], "they have a route of their own");
     assert_eq!(found(vec![mk_for_clients_of("shop", to_v1())], &["shop", "other"]), [""; 0]);
+    let lacked_by_all = "a: TRB0451 no DestinationRule declares these subsets, or no version of it is valid: http[0] (v1 of \
+                         pay.shop.svc to its clients: DestinationRule other/pay-limits applies to them)";
+    assert_eq!(found(vec![mk_for_clients_of("other", to_v1())], &["shop", "other"]), [lacked_by_all]);
     let lost = OVERRULED.replace("http[0]", "http[1]");
     let shop = mk_for_clients_of("shop", mk_route(&[], &["pay.shop.svc"]));
     assert_eq!(found(vec![shop, to_v1()], &["shop", "web", "other"]), [lost]);
@@ -129,7 +132,7 @@ fn clients_whose_sidecar_does_not_import_the_host_lack_nothing() {
         let route = || vec![mk_to_subset("pay.shop.svc", "v1")];
         let candidate = mk_candidate("a", "pay.shop.svc", Visibility::Public, route());
         let all = vec![mk_service("a", &["pay.shop.svc"], route()), mk_sidecar(namespace, "s", sidecar)];
-        let found = shown_to(vec![mk_overruled("other", vec![candidate])], all, &["shop", "other"]);
+        let found = shown_to(vec![mk_overruled("other", vec![candidate])], all, &["shop", "other", "web"]);
         found.into_iter().filter(|line| line.starts_with("a:")).collect::<Vec<_>>()
     };
     assert_eq!(found(("other", &["other/*"], &[])), [""; 0]);
@@ -181,7 +184,7 @@ fn clients_of_namespaces_without_the_rule_or_service_are_named() {
         found(to_own(), &["web", "shop"]),
         lacks(&format!("clients of namespaces shop, web {unseen}"))
     );
-    let most = format!("clients of most namespaces and of shop {unseen}");
+    let most = format!("clients of namespace shop and of most others {unseen}");
     assert_eq!(found(to_own(), &[]), lacks(&most));
     // clients that do not see the host do not use the VirtualService
     let of_host = vec![mk_service("a", &["own.shop.svc"], vec![to_own()])];

@@ -108,6 +108,29 @@ pub(crate) fn mk_ruled_view(host: &str, rule: PolicyKey, protocol: Protocol) -> 
     Arc::new(ServiceView { ports: [PortView { protocol, cluster, ..port }].into(), ..view })
 }
 
+/// A service of port 443, to which a DestinationRule sets this TLS.
+pub(crate) fn mk_key_server(
+    host: &str,
+    visibility: Visibility,
+    resolution: Resolution,
+    tls: Option<ClientTls>,
+) -> Arc<ServiceView> {
+    let inputs = EndpointInputs {
+        service: mk_key(host, "shop"),
+        port: mk_port(443),
+        resolution,
+        ..mk_one(vec![mk_address("10.0.0.1")])
+    };
+    let port = mk_port_view(inputs);
+    let whole = TrafficPolicy { tls: tls.map(Arc::new), ..TrafficPolicy::default() };
+    let policy = Some(Arc::new(ClusterPolicy { whole, ..ClusterPolicy::default() }));
+    let policy = Some(Arc::new(ByNamespace::new(policy, [])));
+    let cluster = ClusterInputs { policy, ..port.cluster.inputs.clone() };
+    let cluster = Shared::new(ResourceInputs::new(cluster, ClientDimensions::NONE));
+    let view = ServiceView::clone(&mk_view(host, "shop", &[visibility]));
+    Arc::new(ServiceView { ports: [PortView { cluster, ..port }].into(), ..view })
+}
+
 /// A service without ports, declared once per visibility.
 pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) -> Arc<ServiceView> {
     let declarations = visibilities.iter().enumerate().map(|(i, visibility)| DeclarationView {

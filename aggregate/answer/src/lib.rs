@@ -77,7 +77,7 @@ pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
 pub use selected::SelectedPolicies;
 pub use steps::named;
-pub use tokens::{TokenChecks, token_checks};
+pub use tokens::{KeyServers, TokenChecks, token_checks};
 pub use transport::{MeshTls, PeerNames, PlainReason, Transport};
 pub use virtual_service::{Chosen, chosen};
 

@@ -93,8 +93,8 @@ pub fn policy_conditions(
         for (key, view) in policies() {
             rules.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
         }
-        for (key, view) in policies().filter(|_| elsewhere.is_none()) {
-            let found = tokens::without_keys(catalog, clients, key, view);
+        for (key, view) in policies() {
+            let found = tokens::without_keys(catalog, beside, key, view);
             found.into_iter().for_each(|found| add(key, Some(found)));
         }
         let mut routes = routes::RouteConditions::new(catalog, beside, wanted);

@@ -2,12 +2,17 @@
 //!
 //! xds keeps the result in the class of a client and encodes it into the filters of inbound listeners. It holds only what they
 //! are encoded from, so that an edit of a selector changes no listener of workloads that stay selected. The keys that clients
-//! fetch are no part of it: an xDS cluster is named by its host and port, whether the client has it or not.
+//! fetch are no part of it: an xDS cluster is named by its host and port, whether the client has it or not. Keys of an `https`
+//! address count as undeclared while their xDS cluster connects in plain text, where anyone on the way could replace them;
+//! [`KeyServers`] tells when that may have changed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tributary_model::{Catalog, Labels, Namespace, PolicyKey, PolicyKind, RequestAuthentication, TokenRule};
+use tributary_model::{
+    Catalog, ClientTls, ClusterInputs, KeysUri, Labels, Namespace, PolicyKey, PolicyKind, PortView,
+    RequestAuthentication, ResourceInputs, Shared, TokenKeys, TokenRule,
+};
 
 use crate::policies;
 
@@ -33,11 +38,71 @@ pub fn token_checks(
     let rules = valid.iter().flat_map(|(_, policy)| policy.rules.iter());
     let mut rules: Vec<&TokenRule> = rules.filter(|rule| seen.insert(*rule)).collect();
     rules.sort_by(|a, b| a.issuer.cmp(&b.issuer));
+    let rules = rules.into_iter().map(|rule| secured(catalog, namespace, rule));
     let checks = TokenChecks {
-        rules: rules.into_iter().cloned().collect(),
+        rules: rules.collect(),
         refusing: refusing.into_iter().map(|(key, _)| key.clone()).collect(),
     };
     (!checks.rules.is_empty() || !checks.refusing.is_empty()).then_some(checks)
+}
+
+/// Returns a rule whose keys are fetched only where they cannot be replaced on the way.
+fn secured(catalog: &Catalog, namespace: Option<&Namespace>, rule: &TokenRule) -> TokenRule {
+    match &rule.keys {
+        TokenKeys::Fetched(from) if is_plain(catalog, namespace, from) => {
+            TokenRule { keys: TokenKeys::Undeclared, ..rule.clone() }
+        }
+        _ => rule.clone(),
+    }
+}
+
+/// Whether the keys of an `https` address may be fetched in plain text by clients of a namespace: no DestinationRule sets TLS to a
+/// service of the host. Mesh TLS that is automatic does not count: endpoints without it are reached in plain text.
+pub(crate) fn is_plain(catalog: &Catalog, namespace: Option<&Namespace>, from: &KeysUri) -> bool {
+    from.is_tls
+        && servers(catalog, from).any(|port| {
+            let tls = port.cluster.inputs.policy_of(namespace).and_then(|policy| policy.whole.tls.as_deref());
+            tls.is_none_or(|tls| *tls == ClientTls::Disable)
+        })
+}
+
+/// Returns the ports of the services of an address of keys, of whichever clients.
+fn servers<'c>(catalog: &'c Catalog, from: &KeysUri) -> impl Iterator<Item = &'c PortView> {
+    let (entry, port) = (catalog.hosts.get(&from.host), from.port);
+    entry.into_iter().flat_map(|entry| entry.claimants.iter()).filter_map(move |view| view.port(port))
+}
+
+/// Facts beside the policies on which [`token_checks`] depend: the xDS clusters of `https` addresses of keys.
+#[derive(Debug, Clone, Default)]
+pub struct KeyServers(Vec<(KeysUri, Vec<Shared<ResourceInputs<ClusterInputs>>>)>);
+
+impl KeyServers {
+    /// Reads them.
+    #[must_use]
+    pub fn of(catalog: &Catalog) -> Self {
+        let kind = PolicyKind::RequestAuthentication;
+        let first = PolicyKey { kind, namespace: Namespace::unnamed(), name: "".into() };
+        let all = catalog.policies.range(first..).map_while(|(_, view)| view.request_authentication());
+        let keys = all.flat_map(|policy| policy.rules.iter().map(|rule| &rule.keys));
+        let fetched = keys.filter_map(|keys| match keys {
+            TokenKeys::Fetched(from) if from.is_tls => Some(from),
+            _ => None,
+        });
+        Self(fetched.map(|from| (from.clone(), clusters(catalog, from).collect())).collect())
+    }
+    /// Whether a catalog with the same policies has the same.
+    #[must_use]
+    pub fn is_of(&self, catalog: &Catalog) -> bool {
+        self.0.iter().all(|(from, known)| clusters(catalog, from).eq(known.iter().cloned()))
+    }
+}
+
+fn clusters<'c>(
+    catalog: &'c Catalog,
+    from: &KeysUri,
+) -> impl Iterator<Item = Shared<ResourceInputs<ClusterInputs>>> + use<'c> {
+    let ports: Vec<_> = servers(catalog, from).map(|port| port.cluster.clone()).collect();
+    ports.into_iter()
 }
 
 /// Returns the policies that select a workload of a namespace with these labels, as
@@ -53,7 +118,7 @@ pub(crate) fn request_authentications<'c>(
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{Policy, Settings, Shared, TokenKeys};
+    use tributary_model::{Policy, Resolution, Settings, Visibility};
 
     use super::*;
     use crate::fixtures::*;
@@ -96,6 +161,47 @@ mod tests {
         assert_eq!(of(&catalog, Some("shop")), Some((all(&["a 1", "a 2", "b 1"]), vec![])));
         assert_eq!(of(&catalog, None), Some((all(&["a 1", "b 1"]), vec![])));
         assert_eq!(of(&catalog, Some("config")), of(&catalog, Some("other")));
+    }
+
+    /// Returns a catalog with a service of keys, of which a rule sets TLS or not, and with a policy that fetches them.
+    fn mk_catalog_with_keys(tls: Option<ClientTls>, uri: &str) -> Catalog {
+        let from = KeysUri {
+            uri: uri.into(),
+            is_tls: uri.starts_with("https"),
+            host: mk_host("keys.test"),
+            port: mk_port(443),
+        };
+        let rule = mk_token_rule("iss", TokenKeys::Fetched(from));
+        let view = mk_key_server("keys.test", Visibility::Public, Resolution::ClientSide, tls);
+        Catalog { policies: mk_catalog_of(&[("shop/a", "", &[rule])]).policies, ..mk_catalog(vec![view]) }
+    }
+    fn is_fetched(catalog: &Catalog) -> bool {
+        let checks = token_checks(catalog, Some(&mk_ns("shop")), &Labels::default()).unwrap();
+        matches!(checks.rules[0].keys, TokenKeys::Fetched(_))
+    }
+
+    #[test]
+    fn keys_that_could_be_replaced_on_the_way_are_not_fetched() {
+        let simple = || Some(ClientTls::Simple(Default::default()));
+        assert!(is_fetched(&mk_catalog_with_keys(simple(), "https://keys.test/")));
+        assert!(!is_fetched(&mk_catalog_with_keys(None, "https://keys.test/")));
+        assert!(!is_fetched(&mk_catalog_with_keys(Some(ClientTls::Disable), "https://keys.test/")));
+        assert!(is_fetched(&mk_catalog_with_keys(None, "http://keys.test:443/")), "as declared");
+        let unknown =
+            Catalog { hosts: Default::default(), ..mk_catalog_with_keys(None, "https://keys.test/") };
+        assert!(is_fetched(&unknown), "there is no xDS cluster of it");
+    }
+
+    #[test]
+    fn key_servers_change_with_the_clusters_of_https_addresses() {
+        let plain = mk_catalog_with_keys(None, "https://keys.test/");
+        let servers = KeyServers::of(&plain);
+        assert!(servers.is_of(&plain));
+        let secure = mk_catalog_with_keys(Some(ClientTls::Simple(Default::default())), "https://keys.test/");
+        assert!(!servers.is_of(&Catalog { hosts: secure.hosts, ..plain.clone() }));
+        assert!(!servers.is_of(&Catalog { hosts: Default::default(), ..plain }));
+        let http = mk_catalog_with_keys(None, "http://keys.test:443/");
+        assert!(KeyServers::of(&http).is_of(&Catalog { hosts: Default::default(), ..http.clone() }));
     }
 
     #[test]

@@ -172,7 +172,7 @@ codes! {
     475 ROUTE_HOST_EXCEPTED "VirtualServices that name hosts more exactly route their requests in the place of a VirtualService, which serves others" => "nothing, if they are meant as exceptions; else remove or merge them";
     476 TOKENS_UNREADABLE "no version of a RequestAuthentication is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
     477 KEYS_UNREACHABLE "sidecars cannot fetch the keys of a RequestAuthentication from a host that is no service which they reach, so that its tokens are refused" => "declare the host and its port, such as in a ServiceEntry, export it to the namespace, and import it in the Sidecar";
-    478 KEYS_IN_PLAIN_TEXT "the address of keys of a RequestAuthentication is https, and sidecars connect to its host in plain text" => "set `tls.mode: SIMPLE` for the port in a DestinationRule of the host";
+    478 KEYS_IN_PLAIN_TEXT "the address of keys of a RequestAuthentication is https, and sidecars would connect to its host in plain text, so that its tokens are refused" => "set `tls.mode: SIMPLE` for the port in a DestinationRule of the host";
     479 KEYS_UNDECLARED "a rule of a RequestAuthentication has neither `jwks` nor `jwksUri`, so that its tokens are refused" => "add `jwksUri`: keys are not looked up by the issuer";
 
     // 05xx: why an endpoint is or is not served

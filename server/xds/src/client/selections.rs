@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use imbl::OrdMap;
 use parking_lot::Mutex;
-use tributary_answer::{ClientPatches, ProxyFacts, SelectedPolicies};
+use tributary_answer::{ClientPatches, KeyServers, ProxyFacts, SelectedPolicies};
 use tributary_model::{Catalog, ClientKind, Labels, Namespace, PolicyKey, PolicyView, Shared};
 
 use crate::answers::weak_table::WeakTable;
@@ -27,6 +27,8 @@ pub(super) struct SelectionKey {
 struct PolicySet {
     policies: OrdMap<PolicyKey, Shared<PolicyView>>,
     root: Option<Namespace>,
+    /// What else they are read with.
+    key_servers: KeyServers,
     /// Generation in which they were first read.
     generation: u64,
     selections: Mutex<WeakTable<SelectionKey, Selection>>,
@@ -35,12 +37,15 @@ struct PolicySet {
 impl PolicySet {
     fn new(catalog: &Catalog) -> Self {
         let (policies, root) = (catalog.policies.clone(), catalog.settings.root_namespace());
-        Self { policies, root, generation: catalog.generation, selections: Mutex::default() }
+        let (generation, key_servers) = (catalog.generation, KeyServers::of(catalog));
+        Self { policies, root, key_servers, generation, selections: Mutex::default() }
     }
     /// Whether a catalog has these policies.
     fn is_of(&self, catalog: &Catalog) -> bool {
         let same = || self.policies.is_empty() && catalog.policies.is_empty();
-        (self.policies.ptr_eq(&catalog.policies) || same()) && self.root == catalog.settings.root_namespace()
+        (self.policies.ptr_eq(&catalog.policies) || same())
+            && self.root == catalog.settings.root_namespace()
+            && self.key_servers.is_of(catalog)
     }
     fn selection(self: &Arc<Self>, key: &SelectionKey) -> Arc<Selection> {
         let mut table = self.selections.lock();

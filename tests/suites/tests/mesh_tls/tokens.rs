@@ -304,6 +304,33 @@ async fn keys_are_fetched_from_a_service() -> Result<()> {
     Ok(())
 }
 
+/// Keys of an https address are not fetched over a connection without TLS, on which they could be replaced.
+#[tokio::test]
+async fn keys_of_https_are_never_fetched_in_plain_text() -> Result<()> {
+    let callee = Callee::new("HTTP").await?;
+    callee.import("HTTP", "*/*.keys.test")?;
+    let server = callee.mesh.server().await?;
+    let own = own(&callee, &server).await?;
+    let signer = Signer::pair()?;
+    let (backend, port) = (Backend::start(&signer.keys).await?, ports::free_port()?);
+    callee.mesh.put("keys.keys.test", &Entry::http("keys.keys.test", port).at(backend.addr()))?;
+    let from = |scheme: &str| {
+        let uri = format!("{scheme}://keys.keys.test:{port}/jwks");
+        callee.check(&[json!({"issuer": "iss", "jwksUri": uri})])
+    };
+    let token = signer.token(&claims("iss", "web", json!({})))?;
+    from("https")?;
+    callee.statuses(&[(Some(&token), 401), (None, 200)]).await?;
+    let (_, shown, _) = server.command(&["get", "policies", "pay", "-o", "wide"]).await?;
+    ensure!(shown.contains("TRB0478"), "{shown}");
+    ensure!(backend.requests() == 0, "keys were requested in plain text");
+    from("http")?;
+    callee.statuses(&[(Some(&token), 200), (None, 200)]).await?;
+    ensure!(backend.requests() > 0, "the server has the keys");
+    assert_eq!(own.refused().await?, 0);
+    Ok(())
+}
+
 /// A policy that is not valid opens nothing: the last valid one stays, and without one every request is refused.
 #[tokio::test]
 async fn invalid_request_authentication_opens_nothing() -> Result<()> {

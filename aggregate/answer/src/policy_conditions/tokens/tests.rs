@@ -1,43 +1,21 @@
 //! Conditions of RequestAuthentications whose keys sidecars cannot fetch.
 
-use std::sync::Arc;
-
-use tributary_model::{
-    ByNamespace, ClusterInputs, ClusterPolicy, EndpointInputs, Labels, Policy, PolicyKind, PortView,
-    ResourceInputs, ServiceView, Shared, Sidecar, TlsSettings, TrafficPolicy, Visibility,
-};
+use tributary_model::{ClientTls, HostPattern, Labels, Policy, PolicyKind, Sidecar, TlsSettings, Visibility};
 
 use super::*;
 use crate::fixtures::*;
 use crate::policy_conditions::{Beside, policy_conditions};
 
-/// A service of port 443 with this resolution, to which clients connect with TLS or not.
-fn mk_service(host: &str, visibility: Visibility, resolution: Resolution, is_tls: bool) -> Arc<ServiceView> {
-    let inputs = EndpointInputs {
-        service: mk_key(host, "shop"),
-        port: mk_port(443),
-        resolution,
-        ..mk_one(vec![mk_address("10.0.0.1")])
-    };
-    let port = mk_port_view(inputs);
-    let tls = is_tls.then(|| Arc::new(ClientTls::Simple(TlsSettings::default())));
-    let whole = TrafficPolicy { tls, ..TrafficPolicy::default() };
-    let policy = Arc::new(ClusterPolicy { whole, ..ClusterPolicy::default() });
-    let policy = Some(Arc::new(ByNamespace::new(Some(policy), [])));
-    let cluster = ClusterInputs { policy, ..port.cluster.inputs.clone() };
-    let cluster = Shared::new(ResourceInputs::new(cluster, tributary_model::ClientDimensions::NONE));
-    let view = ServiceView::clone(&mk_view(host, "shop", &[visibility]));
-    Arc::new(ServiceView { ports: [PortView { cluster, ..port }].into(), ..view })
-}
-
 fn mk_catalog_with_keys() -> Catalog {
     let public = || Visibility::Public;
     let client_side = || Resolution::ClientSide;
+    let tls = || Some(ClientTls::Simple(TlsSettings::default()));
+    let of_shop = Visibility::Namespaces([mk_ns("shop")].into());
     let mut catalog = mk_catalog(vec![
-        mk_service("tls.test", public(), client_side(), true),
-        mk_service("plain.test", public(), client_side(), false),
-        mk_service("hidden.test", Visibility::Namespaces([mk_ns("shop")].into()), client_side(), true),
-        mk_service("any.test", public(), Resolution::Passthrough, true),
+        mk_key_server("tls.test", public(), client_side(), tls()),
+        mk_key_server("plain.test", public(), client_side(), None),
+        mk_key_server("hidden.test", of_shop, client_side(), tls()),
+        mk_key_server("any.test", public(), Resolution::Passthrough, tls()),
     ]);
     catalog.complete = true;
     catalog
@@ -77,7 +55,8 @@ fn keys_that_sidecars_cannot_fetch_are_named() {
         let want = format!("TRB0477 jwtRules[0]: keys of {host}:{port}: {why}; its tokens are refused");
         assert_eq!(shown(&catalog, &[], &[mk_fetched("http://x", host, port)]), [want]);
     }
-    let plain = "TRB0478 jwtRules[1]: keys of plain.test:443 are fetched in plain text; what answers there decides which tokens are valid";
+    let plain =
+        "TRB0478 jwtRules[1]: keys of plain.test:443 would be fetched in plain text; its tokens are refused";
     let undeclared = "TRB0479 jwtRules[0]: it has neither jwks nor jwksUri; its tokens are refused";
     let keys = [TokenKeys::Undeclared, mk_fetched("https://plain.test", "plain.test", 443)];
     assert_eq!(shown(&catalog, &[], &keys), [plain, undeclared]);
@@ -100,4 +79,53 @@ fn sidecars_of_connected_clients_must_import_the_host_of_keys() {
     assert_eq!(shown(&catalog, &[client("web", ClientKind::Sidecar)], &keys), [why]);
     assert_eq!(shown(&catalog, &[client("shop", ClientKind::Sidecar)], &keys), [""; 0]);
     assert_eq!(shown(&catalog, &[client("web", ClientKind::Grpc)], &keys), [""; 0]);
+}
+
+#[test]
+fn keys_of_files_alone_are_looked_for_where_hosts_are_known() {
+    let mut catalog = mk_catalog_with_keys();
+    let rules = [
+        mk_fetched("https://none.test", "none.test", 443),
+        mk_fetched("https://a.svc.cluster.local", "a.svc.cluster.local", 443),
+        mk_fetched("https://plain.test", "plain.test", 443),
+    ];
+    let rules = rules.map(|keys| mk_token_rule("iss", keys)).into();
+    let policy = RequestAuthentication { rules, ..RequestAuthentication::default() };
+    let (key, view) = mk_policy("web", "a", Policy::RequestAuthentication(policy));
+    catalog.policies.insert(key.clone(), view);
+    let elsewhere = [HostPattern::new("*.svc.cluster.local").unwrap()];
+    let beside = Beside { elsewhere: Some(&elsewhere), ..Beside::default() };
+    let all = policy_conditions(&catalog, beside, &|_| true);
+    let shown: Vec<String> = all[&key].iter().map(|one| one.message.to_string()).collect();
+    assert_eq!(
+        shown,
+        [
+            "jwtRules[0]: keys of none.test:443: no service of this host is visible to namespace web; its tokens are refused",
+            "jwtRules[2]: keys of plain.test:443 would be fetched in plain text; its tokens are refused",
+        ]
+    );
+}
+
+#[test]
+fn keys_of_a_policy_of_the_root_namespace_are_looked_for_where_its_workloads_are() {
+    let of = |clients: &[&str]| {
+        let mut catalog = mk_catalog_with_keys();
+        let keys = mk_fetched("https://hidden.test", "hidden.test", 443);
+        let rules = [mk_token_rule("iss", keys)].into();
+        let policy = RequestAuthentication { rules, ..RequestAuthentication::default() };
+        let (key, view) = mk_policy("istio-system", "a", Policy::RequestAuthentication(policy));
+        catalog.policies.insert(key.clone(), view);
+        let client = |namespace: &&str| Selectable {
+            kind: ClientKind::Sidecar,
+            namespace: mk_ns(namespace),
+            labels: Labels::default(),
+            is_known: true,
+        };
+        let clients: Vec<Selectable> = clients.iter().map(client).collect();
+        let all = policy_conditions(&catalog, Beside { clients: &clients, ..Beside::default() }, &|_| true);
+        all.get(&key).map(|found| found[0].message.to_string()).unwrap_or_default()
+    };
+    assert_eq!(of(&["shop"]), "");
+    assert!(of(&["shop", "web"]).contains("no service of this host is visible to namespace web"));
+    assert!(of(&[]).contains("is visible to namespace istio-system"), "no workload is known");
 }

@@ -138,7 +138,7 @@ pub use route_candidate::{
 };
 pub use route_choice::RouteChoice;
 pub use separate::{MergeByName, NameOutcome, NamedService, SameName, SeparateReason};
-pub use settings::{FederatedMember, FederatedService, Settings};
+pub use settings::{FederatedMember, FederatedService, PathNormalization, Settings};
 pub use shared::Shared;
 pub use sidecar::{
     CaptureMode, EgressListener, EgressProxy, HostImport, ImportNamespace, IngressEndpoint, IngressListener,

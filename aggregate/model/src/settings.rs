@@ -52,6 +52,8 @@ pub struct Settings {
     pub tracing: Option<Arc<RequestTracing>>,
     /// Whether clients use mesh TLS to endpoints that accept it, where no rule decides; they do if absent.
     pub auto_mtls: Option<bool>,
+    /// How sidecars normalize paths of requests; [`PathNormalization::Base`] if absent.
+    pub path_normalization: Option<PathNormalization>,
     /// xDS clusters of clients' bootstraps that may serve certificates of the mesh, beside that of Istio's agent.
     pub sds_clusters: Option<Arc<[Arc<str>]>>,
     /// Which localities clients use, where neither a rule nor the traffic distribution of a service decides it.
@@ -61,6 +63,20 @@ pub struct Settings {
     /// Mesh configuration that other clusters follow, so that a restart knows it before the config cluster answers. Empty
     /// documents if the config cluster has none; absent if it was never known.
     pub mesh_text: Option<Arc<MeshText>>,
+}
+
+/// How a proxy changes the path of a request before it compares and forwards it. Each value does what the one before it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub enum PathNormalization {
+    /// Not at all.
+    None,
+    /// By RFC 3986: `..`, `\` and encoded letters.
+    #[default]
+    Base,
+    /// Joins slashes.
+    MergeSlashes,
+    /// Decodes slashes and backslashes.
+    DecodeAndMergeSlashes,
 }
 
 /// Mesh configuration as written: the two documents of its ConfigMap.
@@ -98,6 +114,7 @@ impl Settings {
             access_log: self.access_log.clone().or_else(|| under.access_log.clone()),
             tracing: self.tracing.clone().or_else(|| under.tracing.clone()),
             auto_mtls: self.auto_mtls.or(under.auto_mtls),
+            path_normalization: self.path_normalization.or(under.path_normalization),
             sds_clusters: self.sds_clusters.clone().or_else(|| under.sds_clusters.clone()),
             locality: self.locality.clone().or_else(|| under.locality.clone()),
             merge_by_name: self.merge_by_name.or(under.merge_by_name),

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
-    AccessLog, HostPattern, Hostname, HttpRetries, LocalityBalancing, LogEncoding, Namespace, RequestTracing,
-    Visibility,
+    AccessLog, HostPattern, Hostname, HttpRetries, LocalityBalancing, LogEncoding, Namespace,
+    PathNormalization, RequestTracing, Visibility,
 };
 
 use crate::label_selector::Selectors;
@@ -57,6 +57,8 @@ pub struct Mesh {
     pub tracing: RequestTracing,
     /// Whether clients use mesh TLS where no rule decides; they do if absent.
     pub auto_mtls: Option<bool>,
+    /// How sidecars normalize paths.
+    pub path_normalization: Option<PathNormalization>,
     /// Which localities clients use.
     pub locality: Option<Arc<LocalityBalancing>>,
     /// Hosts that are served only within their cluster, and exceptions; each pattern once.
@@ -102,6 +104,8 @@ pub enum Field {
     ProxyConfig,
     /// `enableAutoMtls`.
     AutoMtls,
+    /// `pathNormalization`.
+    PathNormalization,
     /// `localityLbSetting`.
     Locality,
     /// `serviceSettings`.
@@ -114,7 +118,7 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 17] = [
+    const OF_MESH: [Self; 18] = [
         Self::Discovery,
         Self::TrustDomain,
         Self::TrustDomainAliases,
@@ -129,6 +133,7 @@ impl Field {
         Self::EnableTracing,
         Self::ProxyConfig,
         Self::AutoMtls,
+        Self::PathNormalization,
         Self::Locality,
         Self::ServiceSettings,
         Self::Entries,
@@ -152,6 +157,7 @@ impl Field {
             Self::EnableTracing => "enableTracing",
             Self::ProxyConfig => "defaultConfig",
             Self::AutoMtls => "enableAutoMtls",
+            Self::PathNormalization => "pathNormalization",
             Self::Locality => "localityLbSetting",
             Self::ServiceSettings => "serviceSettings",
             Self::Entries => "serviceEntryVisibility",
@@ -195,6 +201,7 @@ impl Mesh {
                 Field::EnableTracing => self.enable_tracing = last.enable_tracing,
                 Field::ProxyConfig => self.tracing = last.tracing.clone(),
                 Field::AutoMtls => self.auto_mtls = last.auto_mtls,
+                Field::PathNormalization => self.path_normalization = last.path_normalization,
                 Field::Locality => self.locality = last.locality.clone(),
                 Field::ServiceSettings => self.cluster_local = Arc::clone(&last.cluster_local),
                 Field::Entries => self.entries = last.entries.clone(),

@@ -321,11 +321,12 @@ fn settings() -> BoxedStrategy<Fact> {
     let mesh_text = (text(), text())
         .prop_map(|(mesh, networks)| MeshText { mesh: (&*mesh).into(), networks: (&*networks).into() });
     let aliases = of(vec(text(), 0..3));
+    let paths = select(vec![PathNormalization::None, PathNormalization::DecodeAndMergeSlashes]);
     let domains = (
         of(text()),
         of(namespace()),
         (
-            (of(retries()), of(any::<bool>()), of(vec(text(), 0..3))),
+            (of(retries()), of(any::<bool>()), of(vec(text(), 0..3)), of(paths)),
             of(access_log()),
             of(tracing()),
             of(traffic_policies::locality()),
@@ -340,7 +341,7 @@ fn settings() -> BoxedStrategy<Fact> {
                     (
                         trust_domain,
                         root_namespace,
-                        ((retries, auto_mtls, sds_clusters), log, tracing, locality),
+                        ((retries, auto_mtls, sds_clusters, path_normalization), log, tracing, locality),
                     ),
                     aliases,
                     domain,
@@ -369,6 +370,7 @@ fn settings() -> BoxedStrategy<Fact> {
                     access_log: log.map(Arc::new),
                     tracing: tracing.map(Arc::new),
                     auto_mtls,
+                    path_normalization,
                     sds_clusters: sds_clusters.map(Into::into),
                     locality: locality.map(Arc::new),
                     merge_by_name: merge,

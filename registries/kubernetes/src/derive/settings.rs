@@ -39,6 +39,7 @@ fn settings(objects: &ClusterObjects, mesh: &Mesh) -> Settings {
         access_log: mesh.access_log().map(Arc::new),
         tracing: Some(Arc::new(mesh.tracing())),
         auto_mtls: mesh.auto_mtls,
+        path_normalization: mesh.path_normalization,
         locality: mesh.locality.clone(),
         cluster_local: Some(cluster_local(mesh, &objects.options.domain).into()),
         entry_visibility: mesh.entries.as_ref().map(|policy| Arc::new(policy.caps(namespaces))),

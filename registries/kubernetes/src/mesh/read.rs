@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
-    HostPattern, HttpRetries, LocalityBalancing, Namespace, RequestTracing, Settings, Visibility,
+    HostPattern, HttpRetries, LocalityBalancing, Namespace, PathNormalization, RequestTracing, Settings,
+    Visibility,
 };
 
 use super::locality;
@@ -94,6 +95,7 @@ impl Reader {
             Field::EnableTracing => self.mesh.enable_tracing = Some(flag(value)?),
             Field::ProxyConfig => self.mesh.tracing = self.proxy_config(map(value)?)?,
             Field::AutoMtls => self.mesh.auto_mtls = Some(flag(value)?),
+            Field::PathNormalization => self.mesh.path_normalization = self.paths(map(value)?)?,
             Field::Locality => self.mesh.locality = Some(self.locality(map(value)?)?.into()),
             Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
             Field::Entries => self.mesh.entries = self.entries(map(value)?)?,
@@ -113,6 +115,22 @@ impl Reader {
             }
             Some(other) => Err(format!("mode {other:?} is not one of REGISTRY_ONLY, ALLOW_ANY")),
         }
+    }
+    /// Parses `pathNormalization`. `DEFAULT` is that of Istio, `BASE`.
+    fn paths(&mut self, tree: &Tree) -> Result<Option<PathNormalization>, String> {
+        self.ignore_rest(tree, "pathNormalization.", &["normalization"]);
+        Ok(Some(match get(tree, "normalization").map(|mode| mode.as_str().unwrap_or_default()) {
+            None => return Ok(None),
+            Some("DEFAULT" | "BASE") => PathNormalization::Base,
+            Some("NONE") => PathNormalization::None,
+            Some("MERGE_SLASHES") => PathNormalization::MergeSlashes,
+            Some("DECODE_AND_MERGE_SLASHES") => PathNormalization::DecodeAndMergeSlashes,
+            Some(other) => {
+                return Err(format!(
+                    "normalization {other:?} is not one of NONE, BASE, MERGE_SLASHES, DECODE_AND_MERGE_SLASHES"
+                ));
+            }
+        }))
     }
     /// Parses `defaultConfig`; of a proxy's configuration only the tracing is not part of its bootstrap.
     fn proxy_config(&mut self, tree: &Tree) -> Result<RequestTracing, String> {

@@ -32,6 +32,7 @@ serviceEntryVisibility:
     - hostSuffix: x
 defaultConfig: {discoveryAddress: x}
 enableAutoMtls: false
+pathNormalization: {normalization: MERGE_SLASHES}
 ";
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -52,6 +53,7 @@ fn supported_fields_are_read_and_ignored_ones_named_once() {
     assert_eq!(mesh.connect_timeout, Some(Duration::from_millis(2500)));
     assert_eq!(mesh.default_export, Some(Visibility::Own));
     assert_eq!((mesh.block_unknown, mesh.auto_mtls), (Some(true), Some(false)));
+    assert_eq!(mesh.path_normalization, Some(PathNormalization::MergeSlashes));
     assert!(mesh.discovery.admit(&labels(&[("team", "shop")])) && !mesh.discovery.admit(&labels(&[])));
     let local: Vec<(&str, bool)> = mesh.cluster_local.iter().map(|(p, local)| (p.as_str(), *local)).collect();
     let want = [("*", true), ("*.shop.svc.cluster.local", false), ("pay.shop.svc.cluster.local", false)];
@@ -60,6 +62,25 @@ fn supported_fields_are_read_and_ignored_ones_named_once() {
     let want =
         ["defaultConfig.discoveryAddress", "outboundTrafficPolicy.tls", "serviceSettings[].settings.other"];
     assert_eq!(ignored, want);
+}
+
+#[test]
+fn normalization_of_paths_is_read() {
+    let read = |value: &str| {
+        let mesh = mesh(&format!("pathNormalization: {{normalization: {value}}}"));
+        mesh.path_normalization.ok_or_else(|| mesh.complaint().unwrap_or_default())
+    };
+    let cases = [
+        ("NONE", PathNormalization::None),
+        ("BASE", PathNormalization::Base),
+        ("DEFAULT", PathNormalization::Base),
+        ("DECODE_AND_MERGE_SLASHES", PathNormalization::DecodeAndMergeSlashes),
+    ];
+    for (text, want) in cases {
+        assert_eq!(read(text), Ok(want), "{text}");
+    }
+    assert!(read("DECODE").unwrap_err().contains("is not one of NONE, BASE, MERGE_SLASHES"));
+    assert_eq!(mesh("pathNormalization: {}").path_normalization, None);
 }
 
 #[test]

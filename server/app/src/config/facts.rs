@@ -8,13 +8,13 @@ use std::sync::Arc;
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
     AccessLog, ExportTo, FederatedMember, FederatedService, HostPattern, Hostname, HttpRetries, LogEncoding,
-    Namespace, NetworkId, PortNumber, RegistryName, Settings, Visibility,
+    Namespace, NetworkId, PathNormalization, PortNumber, RegistryName, Settings, Visibility,
 };
 
 use super::merge::MergeConfig;
 use super::model::{
     AccessLogConfig, AccessLogEncoding, CrossNetwork, FederatedMemberConfig, FederatedServiceConfig,
-    HttpRetriesConfig, SettingsConfig,
+    HttpRetriesConfig, PathNormalizationConfig, SettingsConfig,
 };
 
 /// Returns the mesh-wide settings.
@@ -33,6 +33,7 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
         tracing: config.tracing.as_ref().and_then(|tracing| tracing.parse().ok()).map(Arc::new),
         auto_mtls: config.auto_mtls,
+        path_normalization: config.path_normalization.map(path_normalization),
         sds_clusters: (!config.sds_clusters.is_empty())
             .then(|| config.sds_clusters.iter().map(|name| Arc::from(name.as_str())).collect()),
         locality: config.locality.as_ref().and_then(|locality| locality.parse().ok()).map(Arc::new),
@@ -48,6 +49,15 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         merge_by_name: None,
         // the config cluster has it
         mesh_text: None,
+    }
+}
+
+const fn path_normalization(config: PathNormalizationConfig) -> PathNormalization {
+    match config {
+        PathNormalizationConfig::None => PathNormalization::None,
+        PathNormalizationConfig::Base => PathNormalization::Base,
+        PathNormalizationConfig::MergeSlashes => PathNormalization::MergeSlashes,
+        PathNormalizationConfig::DecodeAndMergeSlashes => PathNormalization::DecodeAndMergeSlashes,
     }
 }
 
@@ -147,6 +157,8 @@ mod tests {
     fn unset_fields_stay_unset() {
         assert_eq!(mk_settings("{}"), Settings::default());
         assert_eq!(mk_settings("{autoMtls: false}").auto_mtls, Some(false));
+        let paths = mk_settings("{pathNormalization: decodeAndMergeSlashes}").path_normalization;
+        assert_eq!(paths, Some(PathNormalization::DecodeAndMergeSlashes));
     }
 
     #[test]

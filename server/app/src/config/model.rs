@@ -294,6 +294,8 @@ pub struct SettingsConfig {
     /// Whether clients use mesh TLS to endpoints that accept it, where no DestinationRule has `tls`, and sidecars accept it beside
     /// plain text, where no PeerAuthentication applies; default: `enableAutoMtls` of the mesh configuration, else `true`.
     pub auto_mtls: Option<bool>,
+    /// How sidecars normalize paths of requests; default: `pathNormalization` of the mesh configuration, else `base`.
+    pub path_normalization: Option<PathNormalizationConfig>,
     /// Names of xDS clusters in bootstraps of clients that serve certificates of the mesh by SDS, such as SPIRE's socket. A
     /// client names one in `SDS_CLUSTER` of its metadata; `sds-grpc`, Istio's agent, needs no entry.
     pub sds_clusters: Vec<String>,
@@ -366,6 +368,20 @@ pub enum AccessLogEncoding {
     Text,
     /// JSON objects.
     Json,
+}
+
+/// How paths of requests are normalized. Each value does what the one before it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PathNormalizationConfig {
+    /// Not at all.
+    None,
+    /// By RFC 3986: `..`, backslashes and encoded letters.
+    Base,
+    /// Joins slashes.
+    MergeSlashes,
+    /// Decodes slashes and backslashes.
+    DecodeAndMergeSlashes,
 }
 
 /// How endpoints of other networks are sent.

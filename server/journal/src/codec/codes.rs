@@ -5,8 +5,8 @@
 
 use tributary_model::{
     ApplyTo, CaptureMode, CollectionKind, DeclarationRole, GatewayMatch, Health, ListResult, MergeByName,
-    MergeSide, MtlsMode, Operation, PatchContext, PolicyKind, PoolHttp, Protocol, RouteAction,
-    TrafficDistribution, WorkloadKind,
+    MergeSide, MtlsMode, Operation, PatchContext, PathNormalization, PolicyKind, PoolHttp, Protocol,
+    RouteAction, TrafficDistribution, WorkloadKind,
 };
 
 use super::Fault;
@@ -37,6 +37,7 @@ codes! {
     health read_health Health "health" { 0 Healthy 1 Draining 2 Unhealthy 3 Terminating }
     capture read_capture CaptureMode "capture mode" { 0 Default 1 Iptables 2 None }
     list_result read_list_result ListResult "result of a list" { 1 Withheld 2 Partial 3 Filtered 4 Complete }
+    paths read_paths PathNormalization "normalization of paths" { 0 None 1 Base 2 MergeSlashes 3 DecodeAndMergeSlashes }
     merge read_merge MergeByName "way to merge by name" { 0 Off 1 Report 2 On }
     operation read_operation Operation "operation of a patch" {
         1 Merge 2 Add 3 Remove 4 InsertBefore 5 InsertAfter 6 InsertFirst 7 Replace

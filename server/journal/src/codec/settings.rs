@@ -72,6 +72,7 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
         enc.nest(16, |enc| put_locality(enc, locality));
     }
     enc.opt_int(18, value.auto_mtls);
+    enc.opt_int(20, value.path_normalization.map(codes::paths));
     if let Some(clusters) = &value.sds_clusters {
         enc.nest(19, |enc| enc.texts(1, clusters.iter().map(|name| &**name)));
     }
@@ -105,6 +106,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             16 => out.locality = Some(Arc::new(read_locality(d, value)?)),
             18 => out.auto_mtls = Some(value.flag()?),
             19 => out.sds_clusters = Some(list(value, |value| d.fresh(value))?),
+            20 => out.path_normalization = Some(codes::read_paths(value.int()?)?),
             17 => out.mesh_text = Some(Arc::new(read_mesh_text(d, value)?)),
             _ => {}
         }

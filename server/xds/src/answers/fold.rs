@@ -17,7 +17,7 @@ use tributary_model::{
 use super::layer::Layer;
 use super::store::Store;
 use super::{ClientClassKey, ResourceType};
-use crate::encode::defaults::{Defaults, Reports};
+use crate::encode::defaults::{Defaults, Handling};
 use crate::encode::route::Unclaimed;
 
 /// Inputs of a fold beside the tables: the store of encoded resources, the class and the catalog.
@@ -124,14 +124,15 @@ pub(crate) fn defaults(catalog: &Catalog, class: &ClientClassKey, kind: Resource
     if kind != ResourceType::Listener || class.kind != ClientKind::Sidecar {
         return usual;
     }
-    Defaults { retries: catalog.settings.http_retries.clone(), reports: reports(catalog), ..usual }
+    Defaults { retries: catalog.settings.http_retries.clone(), handling: handling(catalog), ..usual }
 }
 
 /// Returns the reports of the requests and connections of sidecars.
-pub(crate) fn reports(catalog: &Catalog) -> Reports {
+pub(crate) fn handling(catalog: &Catalog) -> Handling {
     let log = catalog.settings.access_log.clone().filter(|log| !log.file.is_empty());
     let tracing = catalog.settings.tracing.clone().filter(|tracing| tracing.enabled);
-    Reports { log, tracing }
+    let paths = catalog.settings.path_normalization.unwrap_or_default();
+    Handling { log, tracing, paths }
 }
 
 /// Compares the precedence of two hosts' claims. Only a host of the generation claims anything; the

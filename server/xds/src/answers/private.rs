@@ -17,10 +17,10 @@ use tributary_model::{Catalog, ClientKind, EncodedResource};
 
 use super::counters::Counters;
 use super::fixed::any_address;
-use super::fold::reports;
+use super::fold::handling;
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
-use crate::encode::defaults::Reports;
+use crate::encode::defaults::Handling;
 
 /// Everything that an inbound resource is encoded from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,14 +36,14 @@ enum InboundPlan {
         bind: ListenAddress,
         ports: Box<[InboundPort]>,
         security: InboundSecurity,
-        reports: Reports,
+        handling: Handling,
     },
     /// A listener with a socket of its own.
     Bound {
         bind: ListenAddress,
         port: InboundPort,
         security: InboundSecurity,
-        reports: Reports,
+        handling: Handling,
     },
 }
 
@@ -120,13 +120,13 @@ impl InboundPlan {
             Self::Cluster { port, to, timeout, families } => {
                 (names::inbound_name(port.target), encode::cluster::inbound(*port, to, *timeout, *families))
             }
-            Self::Virtual { bind, ports, security, reports } => {
+            Self::Virtual { bind, ports, security, handling } => {
                 let name = encode::listener::VIRTUAL_INBOUND.to_owned();
-                (name, encode::listener::virtual_inbound(*bind, ports, security, reports))
+                (name, encode::listener::virtual_inbound(*bind, ports, security, handling))
             }
-            Self::Bound { bind, port, security, reports } => {
+            Self::Bound { bind, port, security, handling } => {
                 let name = listener_name(bind.ip, port.target.get());
-                (name, encode::listener::inbound(*bind, port, security, reports))
+                (name, encode::listener::inbound(*bind, port, security, handling))
             }
         };
         EncodedResource::new(name.into(), body.into())
@@ -154,18 +154,18 @@ fn plans(
 
 /// Returns the listener for redirected connections, if there are any, and those that open a socket.
 fn listeners(catalog: &Catalog, class: &ClientClassKey, paths: &[InboundPath]) -> Vec<InboundPlan> {
-    let (security, reports) = (inbound_security(catalog, class), reports(catalog));
+    let (security, handling) = (inbound_security(catalog, class), handling(catalog));
     let captured = paths.iter().filter(|path| path.bind.is_none()).map(|path| path.port);
     let captures = !class.binds;
     let all = captures.then(|| InboundPlan::Virtual {
         bind: any_address(class),
         ports: captured.collect(),
         security: security.clone(),
-        reports: reports.clone(),
+        handling: handling.clone(),
     });
     let bound = paths.iter().filter_map(|path| {
-        let (port, security, reports) = (path.port, security.clone(), reports.clone());
-        Some(InboundPlan::Bound { bind: path.bind?, port, security, reports })
+        let (port, security, handling) = (path.port, security.clone(), handling.clone());
+        Some(InboundPlan::Bound { bind: path.bind?, port, security, handling })
     });
     all.into_iter().chain(bound).collect()
 }

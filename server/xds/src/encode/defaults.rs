@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{AccessLog, HttpRetries, RequestTracing};
+use tributary_model::{AccessLog, HttpRetries, PathNormalization, RequestTracing};
 
 use super::route::Unclaimed;
 
@@ -13,23 +13,25 @@ pub struct Defaults {
     pub unclaimed: Unclaimed,
     /// Retries of the requests that a listener routes by itself; the usual ones if absent.
     pub retries: Option<Arc<HttpRetries>>,
-    /// Reports of requests and connections.
-    pub reports: Reports,
+    /// How requests and connections are handled.
+    pub handling: Handling,
 }
 
-/// What proxies report of requests and connections.
+/// How proxies handle requests and connections, whatever their destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Reports {
+pub struct Handling {
     /// Log of requests and connections; none if absent.
     pub log: Option<Arc<AccessLog>>,
     /// Tracing of requests; none if absent.
     pub tracing: Option<Arc<RequestTracing>>,
+    /// How paths are normalized.
+    pub paths: PathNormalization,
 }
 
 impl Defaults {
     /// Returns the values of a mesh without settings.
     #[must_use]
     pub fn new(unclaimed: Unclaimed) -> Self {
-        Self { unclaimed, retries: None, reports: Reports::default() }
+        Self { unclaimed, retries: None, handling: Handling::default() }
     }
 }

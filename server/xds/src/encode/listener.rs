@@ -19,7 +19,7 @@ use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_pr
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
 use envoy_types::pb::envoy::r#type::v3::{HashPolicy, Int32Range, hash_policy};
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration, UInt32Value};
-use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
+use hcm::http_connection_manager::{PathWithEscapedSlashesAction, RouteSpecifier, UpgradeConfig};
 use pb::listener_filter_chain_match_predicate::Rule;
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
@@ -27,10 +27,10 @@ use tributary_answer::{
     ClusterName, InboundPort, Listener, Match, Routes, Serves, VirtualHostPlan, listener_name, names,
 };
 use tributary_model::closed_ports::{INBOUND_PORT, OUTBOUND_PORT};
-use tributary_model::{ConnectionPolicy, Protocol};
+use tributary_model::{ConnectionPolicy, PathNormalization, Protocol};
 
 use super::cluster::{ads, dns_cache};
-use super::defaults::{Defaults, Reports};
+use super::defaults::{Defaults, Handling};
 use super::route::{append_host, inbound_host, table_head, virtual_host};
 use super::{access_log, any, duration, scaled, spans};
 
@@ -38,7 +38,7 @@ mod inbound;
 
 pub use inbound::{VIRTUAL_INBOUND, inbound, virtual_inbound};
 
-/// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
+/// Protocols that the HTTP inspector handling. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];
 /// Transport of connections that are not seen to be TLS.
 const RAW: &str = "raw_buffer";
@@ -50,7 +50,7 @@ pub const VIRTUAL_OUTBOUND: &str = "virtualOutbound";
 /// itself resolves the hosts of requests.
 #[must_use]
 pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults) -> Vec<u8> {
-    let reports = &defaults.reports;
+    let handling = &defaults.handling;
     let mut chains: Vec<pb::FilterChain> = Vec::new();
     let mut rest = None;
     let mut by_target: BTreeMap<(&Serves, bool, bool), usize> = BTreeMap::new();
@@ -74,7 +74,7 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults
     }
     // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
-        rest = Some(tcp_chain(&plan.name, &defaults.unclaimed.cluster(), reports));
+        rest = Some(tcp_chain(&plan.name, &defaults.unclaimed.cluster(), handling));
     }
     if chains.is_empty() {
         chains.extend(rest.take());
@@ -125,11 +125,11 @@ fn wait_for_bytes(body: &mut pb::Listener) {
 /// destination; without one, traffic passes through or is blocked.
 #[must_use]
 pub fn virtual_outbound(bind: ListenAddress, defaults: &Defaults) -> Vec<u8> {
-    let reports = &defaults.reports;
+    let handling = &defaults.handling;
     let mut body = base(VIRTUAL_OUTBOUND, bind, OUTBOUND_PORT, TrafficDirection::Outbound);
     body.use_original_dst = Some(BoolValue { value: true });
-    body.access_log = access_log::unmatched(reports.log.as_deref());
-    let rest = tcp_chain(VIRTUAL_OUTBOUND, &defaults.unclaimed.cluster(), reports);
+    body.access_log = access_log::unmatched(handling.log.as_deref());
+    let rest = tcp_chain(VIRTUAL_OUTBOUND, &defaults.unclaimed.cluster(), handling);
     body.filter_chains = vec![loop_guard(VIRTUAL_OUTBOUND, OUTBOUND_PORT), rest];
     body.encode_to_vec()
 }
@@ -175,8 +175,8 @@ fn chain(
     forward: bool,
     defaults: &Defaults,
 ) -> pb::FilterChain {
-    let reports = &defaults.reports;
-    let http = |routes| http_chain(&plan.name, routes, forward, reports);
+    let handling = &defaults.handling;
+    let http = |routes| http_chain(&plan.name, routes, forward, handling);
     let chain = match serves {
         Serves::Routes => http(RouteSpecifier::Rds(rds(&plan.port.to_string()))),
         Serves::Http(cluster, policy) => {
@@ -184,10 +184,10 @@ fn chain(
         }
         Serves::Cluster(cluster, policy) => {
             let target = tcp_proxy::ClusterSpecifier::Cluster(cluster.to_string());
-            ruled_tcp_chain(&plan.name, target, policy.as_deref(), reports)
+            ruled_tcp_chain(&plan.name, target, policy.as_deref(), handling)
         }
         Serves::Weighted(clusters, policy) => {
-            ruled_tcp_chain(&plan.name, weighted(clusters), policy.as_deref(), reports)
+            ruled_tcp_chain(&plan.name, weighted(clusters), policy.as_deref(), handling)
         }
     };
     let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(..));
@@ -218,7 +218,7 @@ fn chain_match(matches: &Match) -> pb::FilterChainMatch {
 fn loop_guard(name: &str, port: u16) -> pb::FilterChain {
     pb::FilterChain {
         filter_chain_match: Some(to_port(port)),
-        ..tcp_chain(name, names::BLACK_HOLE, &Reports::default())
+        ..tcp_chain(name, names::BLACK_HOLE, &Handling::default())
     }
 }
 
@@ -268,8 +268,8 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
     RouteConfiguration { validate_clusters: Some(BoolValue { value: false }), ..table }
 }
 
-fn tcp_chain(name: &str, cluster: &str, reports: &Reports) -> pb::FilterChain {
-    ruled_tcp_chain(name, tcp_proxy::ClusterSpecifier::Cluster(cluster.into()), None, reports)
+fn tcp_chain(name: &str, cluster: &str, handling: &Handling) -> pb::FilterChain {
+    ruled_tcp_chain(name, tcp_proxy::ClusterSpecifier::Cluster(cluster.into()), None, handling)
 }
 
 /// Returns the shares of xDS clusters.
@@ -288,13 +288,13 @@ fn ruled_tcp_chain(
     name: &str,
     target: tcp_proxy::ClusterSpecifier,
     policy: Option<&ConnectionPolicy>,
-    reports: &Reports,
+    handling: &Handling,
 ) -> pb::FilterChain {
     let by_source = policy.is_some_and(|policy| policy.by_source);
     let proxy = TcpProxy {
         stat_prefix: name.into(),
         cluster_specifier: Some(target),
-        access_log: access_log::requests(reports.log.as_deref()),
+        access_log: access_log::requests(handling.log.as_deref()),
         idle_timeout: policy.and_then(|policy| policy.idle_timeout).map(duration),
         max_downstream_connection_duration: policy.and_then(|policy| policy.max_duration).map(duration),
         hash_policy: by_source.then(source_hash).into_iter().collect(),
@@ -308,8 +308,8 @@ fn source_hash() -> HashPolicy {
     HashPolicy { policy_specifier: Some(by) }
 }
 
-fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, reports: &Reports) -> pb::FilterChain {
-    managed(&http_manager(name, routes, forward, reports))
+fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, handling: &Handling) -> pb::FilterChain {
+    managed(&http_manager(name, routes, forward, handling))
 }
 
 fn managed(manager: &hcm::HttpConnectionManager) -> pb::FilterChain {
@@ -320,7 +320,7 @@ fn http_manager(
     name: &str,
     routes: RouteSpecifier,
     forward: bool,
-    reports: &Reports,
+    handling: &Handling,
 ) -> hcm::HttpConnectionManager {
     // The first two do nothing until a route configures them.
     let filters = [fault(), cors()].into_iter();
@@ -329,11 +329,24 @@ fn http_manager(
         // A stream may be idle: that is for the application to decide.
         stream_idle_timeout: Some(Duration::default()),
         // A path such as `/a/../b` would get around conditions on paths.
-        normalize_path: Some(BoolValue { value: true }),
-        access_log: access_log::requests(reports.log.as_deref()),
-        tracing: reports.tracing.as_deref().map(spans::tracing),
+        normalize_path: Some(BoolValue { value: handling.paths != PathNormalization::None }),
+        merge_slashes: matches!(
+            handling.paths,
+            PathNormalization::MergeSlashes | PathNormalization::DecodeAndMergeSlashes
+        ),
+        path_with_escaped_slashes_action: escaped_slashes(handling.paths).into(),
+        access_log: access_log::requests(handling.log.as_deref()),
+        tracing: handling.tracing.as_deref().map(spans::tracing),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..UpgradeConfig::default() }],
         ..manager(name, routes, filters)
+    }
+}
+
+const fn escaped_slashes(paths: PathNormalization) -> PathWithEscapedSlashesAction {
+    match paths {
+        PathNormalization::DecodeAndMergeSlashes => PathWithEscapedSlashesAction::UnescapeAndForward,
+        // the default of Envoy
+        _ => PathWithEscapedSlashesAction::ImplementationSpecificDefault,
     }
 }
 

@@ -20,7 +20,7 @@ use tributary_answer::{
 };
 use tributary_model::*;
 
-use super::defaults::{Defaults, Reports};
+use super::defaults::{Defaults, Handling};
 use super::route::{Unclaimed, append_host, table_head, table_tail};
 use super::{assignment, cluster, listener, route};
 
@@ -326,7 +326,7 @@ proptest! {
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
         let security = InboundSecurity { rest: MtlsMode::Disable, tls: None, authorization: None, tokens: None };
-        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, &security, &Reports::default());
+        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, &security, &Handling::default());
         let message = pb::Listener::decode(&body[..]).unwrap();
         let detected = ports.iter().filter(|port| port.protocol == Protocol::Unspecified);
         let own = ports.iter().chain(detected).filter(|port| port.target.get() != 15_006).count();

@@ -208,3 +208,36 @@ async fn invalid_policy_opens_nothing() -> Result<()> {
     assert_eq!(own.refused().await?, 0);
     Ok(())
 }
+
+/// Spellings of a path that a policy denies get around it, unless the mesh normalizes them.
+#[tokio::test]
+async fn spellings_of_paths_are_those_of_the_normalization() -> Result<()> {
+    let cases = [
+        (json!({}), [403, 403, 200, 200]),
+        (json!({"pathNormalization": "none"}), [403, 200, 200, 200]),
+        (json!({"pathNormalization": "mergeSlashes"}), [403, 403, 403, 200]),
+        (json!({"pathNormalization": "decodeAndMergeSlashes"}), [403, 403, 403, 403]),
+    ];
+    for (settings, want) in cases {
+        let callee = Callee::new("HTTP").await?;
+        let server = callee.mesh.server_with(settings.clone()).await?;
+        let _own = started(&server, "pay", sidecar(json!({"LABELS": {"app": "pay"}}))).await?;
+        callee.plain_is(true).await?;
+        callee.authorize(
+            "paths",
+            "",
+            "{action: DENY, rules: [{to: [{operation: {paths: [/admin, /admin/*]}}]}]}",
+        )?;
+        let paths = ["/admin", "/x/../admin", "//admin", "/admin%2Fx"];
+        eventually("the decisions on paths", SOON, || async {
+            for (path, want) in paths.iter().zip(want) {
+                let request = Request::get(*path).header("host", "pay.test").body(Empty::<Bytes>::new())?;
+                let (head, _) = ask(callee.at, request).await?;
+                ensure!(head.status.as_u16() == want, "{settings} {path}: {}", head.status);
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}

@@ -28,17 +28,17 @@ pub fn virtual_inbound(
     bind: ListenAddress,
     ports: &[InboundPort],
     security: &InboundSecurity,
-    reports: &Reports,
+    handling: &Handling,
 ) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
     let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
-    let chains = Chains::new(security, reports);
+    let chains = Chains::new(security, handling);
     body.filter_chains = std::iter::once(loop_guard(VIRTUAL_INBOUND, INBOUND_PORT))
         .chain(own().flat_map(|port| chains.of_port(port)))
         .chain(chains.of_others())
         .collect();
-    body.access_log = access_log::unmatched(reports.log.as_deref());
+    body.access_log = access_log::unmatched(handling.log.as_deref());
     let numbers = |is: &dyn Fn(&InboundPort) -> bool| -> Vec<u16> {
         own().filter(|port| is(port)).map(|port| port.target.get()).chain([INBOUND_PORT]).collect()
     };
@@ -56,12 +56,12 @@ pub fn inbound(
     bind: ListenAddress,
     port: &InboundPort,
     security: &InboundSecurity,
-    reports: &Reports,
+    handling: &Handling,
 ) -> Vec<u8> {
     let number = port.target.get();
     let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
-    body.access_log = access_log::unmatched(reports.log.as_deref());
-    let chains = Chains::new(security, reports);
+    body.access_log = access_log::unmatched(handling.log.as_deref());
+    let chains = Chains::new(security, handling);
     body.filter_chains = chains.of_port(port);
     if chains.needs_greeting(port.protocol, port.mode) {
         inspect_tls(&mut body, &[]);
@@ -116,7 +116,7 @@ struct To<'a> {
 /// Builds the chains of a workload's listeners.
 struct Chains<'a> {
     security: &'a InboundSecurity,
-    reports: &'a Reports,
+    handling: &'a Handling,
     /// Filters that check tokens of requests, and accept or refuse these.
     for_requests: Vec<hcm::HttpFilter>,
     /// Filters that accept or refuse connections of which no request is read.
@@ -124,14 +124,14 @@ struct Chains<'a> {
 }
 
 impl<'a> Chains<'a> {
-    fn new(security: &'a InboundSecurity, reports: &'a Reports) -> Self {
+    fn new(security: &'a InboundSecurity, handling: &'a Handling) -> Self {
         let of = security.authorization.as_ref();
         let mut for_requests = security.tokens.as_deref().map(tokens::http_filters).unwrap_or_default();
         for_requests
             .extend(of.into_iter().flat_map(|of| authorization::http_filters(&of.policies, &of.domains)));
         let for_connections = of.map(|of| authorization::network_filters(&of.policies, &of.domains));
         let for_connections = for_connections.unwrap_or_default();
-        Self { security, reports, for_requests, for_connections }
+        Self { security, handling, for_requests, for_connections }
     }
     /// Whether only the greeting of a connection shows which chain takes it.
     fn needs_greeting(&self, protocol: Protocol, mode: MtlsMode) -> bool {
@@ -166,7 +166,7 @@ impl<'a> Chains<'a> {
     }
     /// Returns a chain that closes every connection.
     fn refused(&self, to: To<'_>, found: &pb::FilterChainMatch) -> pb::FilterChain {
-        let chain = tcp_chain(to.name, names::BLACK_HOLE, self.reports);
+        let chain = tcp_chain(to.name, names::BLACK_HOLE, self.handling);
         pb::FilterChain { filter_chain_match: Some(found.clone()), ..chain }
     }
     /// Returns the chains of mesh TLS. One that is alone takes every connection, and refuses those without TLS.
@@ -207,7 +207,7 @@ impl<'a> Chains<'a> {
         }
     }
     fn tcp(&self, to: To<'_>, found: pb::FilterChainMatch) -> pb::FilterChain {
-        let mut chain = tcp_chain(to.name, to.cluster, self.reports);
+        let mut chain = tcp_chain(to.name, to.cluster, self.handling);
         chain.filters.splice(..0, self.for_connections.iter().cloned());
         pb::FilterChain { filter_chain_match: Some(found), ..chain }
     }
@@ -215,7 +215,7 @@ impl<'a> Chains<'a> {
     /// gets the identity of the client, and from no other connection.
     fn http(&self, to: To<'_>, found: pb::FilterChainMatch, forwards_identity: bool) -> pb::FilterChain {
         let routes = RouteSpecifier::RouteConfig(inbound_routes(to.cluster, to.service, to.protocol));
-        let mut manager = http_manager(to.cluster, routes, false, self.reports);
+        let mut manager = http_manager(to.cluster, routes, false, self.handling);
         manager.http_filters.splice(..0, self.for_requests.iter().cloned());
         if forwards_identity {
             let yes = Some(BoolValue { value: true });

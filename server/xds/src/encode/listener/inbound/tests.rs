@@ -1,13 +1,17 @@
 //! Chains of inbound listeners, by mode and protocol of a port.
 
 use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, common_tls_context::ValidationContextType,
 };
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use hcm::http_connection_manager::PathWithEscapedSlashesAction;
 use tributary_answer::{AppliedAuthorization, AuthorizationChain, InboundAuthorization, TokenChecks};
 use tributary_fixtures::mk_port;
-use tributary_model::{AuthorizationAction, AuthorizationRule, CertificateSource, PolicyKey, PolicyKind};
+use tributary_model::{
+    AuthorizationAction, AuthorizationRule, CertificateSource, PathNormalization, PolicyKey, PolicyKind,
+};
 
 use super::*;
 
@@ -42,10 +46,36 @@ fn shown(chain: &pb::FilterChain) -> String {
 fn bound(protocol: Protocol, mode: MtlsMode) -> (Vec<String>, Vec<String>) {
     let security = mk_security(mode);
     let at = ListenAddress::only([127, 0, 0, 1].into());
-    let body = inbound(at, &mk_inbound(9080, protocol, mode), &security, &Reports::default());
+    let body = inbound(at, &mk_inbound(9080, protocol, mode), &security, &Handling::default());
     let message = pb::Listener::decode(&body[..]).unwrap();
     let filters = message.listener_filters.iter().map(|f| f.name.rsplit('.').next().unwrap().to_owned());
     (message.filter_chains.iter().map(shown).collect(), filters.collect())
+}
+
+#[test]
+fn paths_are_normalized_by_the_settings() {
+    let of = |paths| {
+        let (security, handling) =
+            (mk_security(MtlsMode::Disable), Handling { paths, ..Handling::default() });
+        let at = ListenAddress::only([127, 0, 0, 1].into());
+        let body = inbound(at, &mk_inbound(9080, Protocol::Http, MtlsMode::Disable), &security, &handling);
+        let chains = pb::Listener::decode(&body[..]).unwrap().filter_chains;
+        let filters = chains.iter().flat_map(|chain| &chain.filters);
+        let mut managers = filters.filter_map(|filter| match &filter.config_type {
+            Some(pb::filter::ConfigType::TypedConfig(any)) => {
+                hcm::HttpConnectionManager::decode(&any.value[..]).ok()
+            }
+            _ => None,
+        });
+        let manager = managers.next().unwrap();
+        let is_unescaped =
+            manager.path_with_escaped_slashes_action() == PathWithEscapedSlashesAction::UnescapeAndForward;
+        (manager.normalize_path.unwrap().value, manager.merge_slashes, is_unescaped)
+    };
+    assert_eq!(of(PathNormalization::None), (false, false, false));
+    assert_eq!(of(PathNormalization::default()), (true, false, false));
+    assert_eq!(of(PathNormalization::MergeSlashes), (true, true, false));
+    assert_eq!(of(PathNormalization::DecodeAndMergeSlashes), (true, true, true));
 }
 
 #[test]
@@ -90,8 +120,8 @@ fn chains_follow_mode_and_protocol() {
 
 #[test]
 fn clients_prove_an_identity_of_a_trust_domain() {
-    let (security, reports) = (mk_security(MtlsMode::Strict), Reports::default());
-    let chain = Chains::new(&security, &reports);
+    let (security, handling) = (mk_security(MtlsMode::Strict), Handling::default());
+    let chain = Chains::new(&security, &handling);
     let chains = chain.of_port(&mk_inbound(9080, Protocol::Http, MtlsMode::Strict));
     let context = context(&chains[0]).unwrap();
     assert_eq!(context.require_client_certificate, Some(BoolValue { value: true }));
@@ -111,8 +141,8 @@ fn clients_prove_an_identity_of_a_trust_domain() {
 
 #[test]
 fn application_gets_the_identity_of_a_client_of_mesh_tls_alone() {
-    let (security, reports) = (mk_security(MtlsMode::Permissive), Reports::default());
-    let chain = Chains::new(&security, &reports);
+    let (security, handling) = (mk_security(MtlsMode::Permissive), Handling::default());
+    let chain = Chains::new(&security, &handling);
     let forwards = |chain: &pb::FilterChain| {
         let Some(pb::filter::ConfigType::TypedConfig(any)) = &chain.filters[0].config_type else {
             panic!("no configuration")
@@ -136,7 +166,7 @@ fn strict_port_beside_others_has_no_other_chain() {
         mk_inbound(9090, Protocol::Tcp, MtlsMode::Disable),
     ];
     let (security, at) = (mk_security(MtlsMode::Permissive), ListenAddress::only([0, 0, 0, 0].into()));
-    let body = virtual_inbound(at, &ports, &security, &Reports::default());
+    let body = virtual_inbound(at, &ports, &security, &Handling::default());
     let message = pb::Listener::decode(&body[..]).unwrap();
     assert_eq!(message.default_filter_chain, None);
     let (only_http, any_tcp) = (format!("tls {HTTP_ONLY}: mesh http"), format!("tls {ANY}: mesh tcp"));
@@ -167,7 +197,7 @@ fn strict_port_without_certificates_refuses_every_connection() {
         InboundSecurity { rest: MtlsMode::Strict, tls: None, authorization: None, tokens: None },
         ListenAddress::only([0, 0, 0, 0].into()),
     );
-    let body = virtual_inbound(at, &ports, &security, &Reports::default());
+    let body = virtual_inbound(at, &ports, &security, &Handling::default());
     let message = pb::Listener::decode(&body[..]).unwrap();
     let leads = |chain: &pb::FilterChain| {
         let Some(pb::filter::ConfigType::TypedConfig(any)) = &chain.filters[0].config_type else {
@@ -212,7 +242,7 @@ fn policies_decide_first_in_every_chain_that_leads_to_the_workload() {
         let ports: Vec<_> =
             (9080..).zip(protocols).map(|(port, protocol)| mk_inbound(port, protocol, mode)).collect();
         let at = ListenAddress::only([0, 0, 0, 0].into());
-        let body = virtual_inbound(at, &ports, &security, &Reports::default());
+        let body = virtual_inbound(at, &ports, &security, &Handling::default());
         let message = pb::Listener::decode(&body[..]).unwrap();
         assert!(message.filter_chains.len() > ports.len());
         // the first one keeps connections from looping
@@ -231,7 +261,7 @@ fn tokens_are_checked_first_in_every_chain_with_requests() {
     let security = InboundSecurity { tokens: Some(Arc::new(tokens)), ..mk_security(mode) };
     let at = ListenAddress::only([0, 0, 0, 0].into());
     let firsts = |protocol| {
-        let body = inbound(at, &mk_inbound(9080, protocol, mode), &security, &Reports::default());
+        let body = inbound(at, &mk_inbound(9080, protocol, mode), &security, &Handling::default());
         let message = pb::Listener::decode(&body[..]).unwrap();
         message.filter_chains.iter().map(first).collect::<Vec<_>>()
     };

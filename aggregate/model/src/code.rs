@@ -90,6 +90,7 @@ codes! {
     326 VALUE_INVALID "a value is out of its range, or contradicts another one" => "write it as the message describes";
     327 KIND_NOT_SERVED "objects of this kind are not served" => "clients behave as without it; move it out of a directory of files, or leave it in a cluster where another control plane serves it";
     328 FIELD_UNKNOWN "an object of a cluster has a field that this version does not know; it is served without it" => "correct its spelling or remove it, unless a newer version of the kind defines it";
+    329 GATEWAY_UNUSABLE "an object declares a gateway of a network that clients of other networks cannot use" => "give it what the message names, or declare the gateway no more; a network without any declared gateway is reached directly";
 
     // 034x: EnvoyFilters
     340 PATCH_VALUE_INVALID "the value of a patch is not a valid message" => "correct the field that the message names; see Envoy's reference of the part that the patch changes";

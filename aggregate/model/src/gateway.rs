@@ -34,12 +34,25 @@ pub enum GatewayAddress {
 pub struct Gateway {
     /// Provenance.
     pub source: Source,
-    /// Address.
-    pub address: GatewayAddress,
+    /// Address; `None` for a gateway that is declared and has no address, such as one whose load balancer is not ready.
+    pub address: Option<GatewayAddress>,
     /// Port for auto-passthrough mesh TLS.
     pub mtls_port: Option<PortNumber>,
     /// HBONE port.
     pub hbone_port: Option<PortNumber>,
+}
+
+impl Gateway {
+    /// Returns what clients that use mesh TLS lack to use it; `None` if they can.
+    #[must_use]
+    pub const fn lack(&self) -> Option<&'static str> {
+        match (&self.address, self.mtls_port) {
+            (None, _) => Some("it has no address"),
+            (Some(GatewayAddress::Name(_)), _) => Some("its address is a host name, which is not resolved"),
+            (Some(GatewayAddress::Ip(_)), None) => Some("it has no port for mesh TLS"),
+            (Some(GatewayAddress::Ip(_)), Some(_)) => None,
+        }
+    }
 }
 
 /// Network that clients of other networks enter through gateways only.
@@ -63,10 +76,10 @@ pub struct GatewaySocket {
 }
 
 impl GatewaySocket {
-    /// Returns the socket of a gateway; `None` if its address is a name, or if it has no port for mesh TLS.
+    /// Returns the socket of a gateway; `None` if it [lacks](Gateway::lack) something.
     #[must_use]
     pub fn of(key: &GatewayKey, gateway: &Gateway) -> Option<Self> {
-        let GatewayAddress::Ip(address) = gateway.address else { return None };
+        let Some(GatewayAddress::Ip(address)) = gateway.address else { return None };
         let cluster = (key.object.kind != MESH_CONFIG).then(|| key.cluster.clone());
         Some(Self { cluster, address, port: gateway.mtls_port? })
     }

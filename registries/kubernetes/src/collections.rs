@@ -146,7 +146,7 @@ impl Listing {
             (Part::Cluster, Workloads) => &[Namespace, MeshConfig, Pod, Slice, Node],
             (Part::Cluster, Gateways) => &[Namespace, MeshConfig, Service, Node],
             (Part::Imports, _) => &[Namespace, MeshConfig, Import],
-            (Part::Gateways, _) => &[Namespace, MeshConfig, Gateway],
+            (Part::Gateways, _) => &[Namespace, MeshConfig, Service, Gateway],
             (Part::Cluster | Part::Mesh, _) => &[Namespace, MeshConfig],
         }
     }

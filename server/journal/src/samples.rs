@@ -303,7 +303,7 @@ fn workload() -> BoxedStrategy<Fact> {
 fn gateway() -> BoxedStrategy<Fact> {
     let address =
         prop_oneof![any::<IpAddr>().prop_map(GatewayAddress::Ip), text().prop_map(GatewayAddress::Name)];
-    (network(), cluster(), source(), 0u16..4, address, of(port()), of(port()))
+    (network(), cluster(), source(), 0u16..4, of(address), of(port()), of(port()))
         .prop_map(|(network, cluster, source, index, address, mtls_port, hbone_port)| {
             let key = GatewayKey { network, cluster, object: source.object.clone(), index };
             Fact::Gateway(key, Arc::new(Gateway { source, address, mtls_port, hbone_port }))

@@ -164,7 +164,11 @@ pub(crate) fn mk_workload(name: &str, at: &str, labels: &str) -> Fact {
 }
 
 pub(crate) fn mk_gateway(network: &str, at: &str) -> Fact {
-    let object = ObjectId::new("Gateway", "mesh", at);
+    mk_gateway_of(at, network, Some(at))
+}
+/// Returns the gateway of an object; without an address it cannot be used.
+pub(crate) fn mk_gateway_of(name: &str, network: &str, at: Option<&str>) -> Fact {
+    let object = ObjectId::new("Gateway", "mesh", name);
     let key = GatewayKey {
         network: NetworkId::new(network).unwrap(),
         cluster: ClusterId::new("east").unwrap(),
@@ -173,7 +177,7 @@ pub(crate) fn mk_gateway(network: &str, at: &str) -> Fact {
     };
     let gateway = Gateway {
         source: Source::new(object),
-        address: GatewayAddress::Ip(at.parse().unwrap()),
+        address: at.map(|at| GatewayAddress::Ip(at.parse().unwrap())),
         mtls_port: PortNumber::new(15443).ok(),
         hbone_port: None,
     };

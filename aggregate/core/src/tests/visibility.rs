@@ -235,6 +235,29 @@ fn gateway_builds_only_the_services_of_its_network() {
 }
 
 #[test]
+fn network_stays_behind_gateways_until_none_is_declared() {
+    let mut world = World::of_files();
+    let key = mk_group_key("shop/far.shop", "far", "far");
+    let group = Fact::Group(key, Arc::new(mk_group_at("far", "10.0.0.1:http=80", mk_topology("net-b"))));
+    let gateway = |at| mk_gateway_of("gw", "net-b", at);
+    world.put("file", [mk_service("shop/far.shop", mk_decl("far", "80 http")), group]);
+    let gates = |world: &mut World| {
+        let view = world.view("shop/far.shop").unwrap();
+        let shown = view.conditions.iter().any(|condition| condition.code == Code::OTHER_NETWORK);
+        let gated = &view.ports[0].endpoints.inputs.gated;
+        (gated.iter().map(|network| network.gateways.len()).collect::<Vec<_>>(), shown)
+    };
+    world.put("file", [gateway(Some("1.2.3.4"))]);
+    assert_eq!(gates(&mut world), (vec![1], false));
+    world.put("file", [gateway(None)]);
+    assert_eq!(gates(&mut world), (vec![0], true), "its last address is gone");
+    world.put("file", [mk_gateway("net-b", "1.2.3.5")]);
+    assert_eq!(gates(&mut world), (vec![1], false), "another gateway is left");
+    world.report("file", [mk_deleted(&gateway(None)), mk_deleted(&mk_gateway("net-b", "1.2.3.5"))]);
+    assert_eq!(gates(&mut world), (Vec::new(), false), "none is declared");
+}
+
+#[test]
 fn contested_service_keeps_its_view_when_nothing_changes() {
     let mut world = World::of_files();
     world.put(

@@ -46,7 +46,7 @@ fn object_of(key: &FactKey) -> ObjectId {
 impl World {
     fn fact(&self, key: &FactKey, value: u32) -> Fact {
         let FactId::Gateway(gateway) = key.item.clone() else { unreachable!("gateways only") };
-        let address = GatewayAddress::Name(value.to_string().into());
+        let address = Some(GatewayAddress::Name(value.to_string().into()));
         let source = Source::new(gateway.object.clone());
         Fact::Gateway(gateway, Arc::new(Gateway { source, address, mtls_port: None, hbone_port: None }))
     }

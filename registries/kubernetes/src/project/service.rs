@@ -11,10 +11,13 @@ use super::meta::{Meta, RawMeta};
 use super::namespace::TRAFFIC_DISTRIBUTION;
 use super::text::{Pairs, Text};
 use crate::interner::Interner;
-use crate::kind::Kind;
+use crate::kind::{Kind, Name};
 
 /// Annotation that excludes a Service from the synchronization with a Consul.
 const CONSUL_SYNC: &str = "consul.hashicorp.com/service-sync";
+
+/// Label of a Service that implements a Gateway, with the name of the Gateway.
+const IMPLEMENTS_LABEL: &str = "gateway.networking.k8s.io/gateway-name";
 
 pub(super) const EXPORT_TO: &str = "networking.istio.io/exportTo";
 pub(super) const CANONICAL_ACCOUNTS: &str = "alpha.istio.io/canonical-serviceaccounts";
@@ -175,6 +178,11 @@ impl Service {
     pub fn share(&mut self, shared: &mut Interner) {
         self.meta.share(shared);
         self.selector = shared.labels(&self.selector);
+    }
+    /// Returns the Gateway of gateway-api that it implements.
+    #[must_use]
+    pub fn gateway(&self) -> Option<Name> {
+        self.meta.labels.get(IMPLEMENTS_LABEL).map(|name| Name::new(&self.meta.name.namespace, name))
     }
     /// Whether terminating endpoints keep the sessions that are bound to them.
     #[must_use]

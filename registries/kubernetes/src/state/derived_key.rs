@@ -43,7 +43,7 @@ impl DerivedKey {
             Self::Settings(_) | Self::Contested(_) => Listing::SETTINGS,
         }
     }
-    /// Returns the object of its problems; `None` if it never has any.
+    /// Returns the object of its problems, or the part of it; `None` if it never has any.
     #[must_use]
     pub fn object(&self) -> Option<ObjectId> {
         match self {
@@ -51,11 +51,16 @@ impl DerivedKey {
             Self::Workload(name) => Some(name.object(Kind::Pod)),
             Self::Group(name) => Some(name.object(Kind::Slice)),
             Self::Settings(name) => Some(name.object(Kind::MeshConfig)),
-            Self::Contested(name) => {
-                let part = format!("{}#meshNetworks", name.name);
-                Some(Name::new(&name.namespace, part).object(Kind::MeshConfig))
-            }
-            Self::Import(_) | Self::ServiceGateways(_) | Self::Gateways(_) | Self::MeshGateways(_) => None,
+            Self::Contested(name) => Some(part(name, "meshNetworks", Kind::MeshConfig)),
+            Self::ServiceGateways(name) => Some(part(name, "gateway", Kind::Service)),
+            Self::Gateways(name) => Some(part(name, "gateway", Kind::Gateway)),
+            Self::MeshGateways(name) => Some(part(name, "meshNetworks.gateways", Kind::MeshConfig)),
+            Self::Import(_) => None,
         }
     }
+}
+
+/// Returns a part of an object. Its problem withholds no facts of the object.
+fn part(name: &Name, part: &str, kind: Kind) -> ObjectId {
+    Name::new(&name.namespace, format!("{}#{part}", name.name)).object(kind)
 }

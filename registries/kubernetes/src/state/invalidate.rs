@@ -144,6 +144,8 @@ impl Marking<'_> {
         }
         self.groups(within(&objects.slices, namespace).map(|(name, _)| name));
         self.workloads(within(&objects.pods, namespace).map(|(name, _)| name));
+        within(&objects.gateways, namespace)
+            .for_each(|(name, _)| self.output(DerivedKey::Gateways(name.clone())));
         within(&objects.imports, namespace)
             .for_each(|(name, _)| self.output(DerivedKey::Import(name.clone())));
     }
@@ -170,12 +172,15 @@ impl Marking<'_> {
             }
         }
     }
-    /// Slices read one property of their Service: whether its endpoints drain.
+    /// Slices read one property of their Service: whether its endpoints drain. A Gateway reads whether the Service implements it.
     fn service(&mut self, old: Option<&Service>, new: Option<&Service>) {
         let Some(name) = old.or(new).map(|service| service.meta.name.clone()) else { return };
         self.output(DerivedKey::Service(name.clone()));
         if old.into_iter().chain(new).any(|service| self.objects.may_be_gateway(service)) {
             self.output(DerivedKey::ServiceGateways(name.clone()));
+        }
+        for gateway in [old, new].into_iter().flatten().filter_map(Service::gateway) {
+            self.output(DerivedKey::Gateways(gateway));
         }
         if old.is_some_and(Service::keeps_sessions) != new.is_some_and(Service::keeps_sessions) {
             self.groups(self.objects.links.slices_of(&name));

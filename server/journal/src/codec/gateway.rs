@@ -13,8 +13,9 @@ use super::wire::Fields;
 pub(crate) fn put(enc: &mut Encoder, key: &GatewayKey, value: &Gateway) {
     put_source(enc, 1, &value.source, &Like::of(&key.object));
     match &value.address {
-        GatewayAddress::Ip(ip) => enc.ip(2, *ip),
-        GatewayAddress::Name(name) => enc.texts(3, [&**name]),
+        Some(GatewayAddress::Ip(ip)) => enc.ip(2, *ip),
+        Some(GatewayAddress::Name(name)) => enc.texts(3, [&**name]),
+        None => {}
     }
     enc.opt_int(4, value.mtls_port.map(|port| port.get()));
     enc.opt_int(5, value.hbone_port.map(|port| port.get()));
@@ -32,10 +33,5 @@ pub(crate) fn read(d: &mut Decoder, key: &GatewayKey, mut fields: Fields<'_>) ->
             _ => {}
         }
     }
-    Ok(Gateway {
-        source: source.ok_or(Fault::Missing("source"))?,
-        address: address.ok_or(Fault::Missing("address"))?,
-        mtls_port,
-        hbone_port,
-    })
+    Ok(Gateway { source: source.ok_or(Fault::Missing("source"))?, address, mtls_port, hbone_port })
 }

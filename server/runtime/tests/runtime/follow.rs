@@ -134,7 +134,7 @@ impl Registry for Gateways {
         let object = ObjectId::new("Gateway", "system", "east-west");
         let gateway = Gateway {
             source: Source::new(object.clone()),
-            address: GatewayAddress::Ip(ip(200)),
+            address: Some(GatewayAddress::Ip(ip(200))),
             mtls_port: Some(self.port),
             hbone_port: None,
         };

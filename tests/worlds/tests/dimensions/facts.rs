@@ -181,7 +181,7 @@ fn rule_of(at: usize, (namespace, whole, subset): GeneratedRule) -> Result<Fact>
 fn gateway(cluster: ClusterId) -> Result<Fact> {
     let object = ObjectId::new("Gateway", "istio-system", "east-west");
     let key = GatewayKey { network: NetworkId::new("net2")?, cluster, object: object.clone(), index: 0 };
-    let address = GatewayAddress::Ip([192, 0, 2, 1].into());
+    let address = Some(GatewayAddress::Ip([192, 0, 2, 1].into()));
     let mtls_port = Some(PortNumber::new(15443)?);
     let gateway = Gateway { source: Source::new(object), address, mtls_port, hbone_port: None };
     Ok(Fact::Gateway(key, Arc::new(gateway)))

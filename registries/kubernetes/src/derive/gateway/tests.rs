@@ -1,6 +1,6 @@
 //! Rules and known faults of gateways (docs/reference/kubernetes.md), on an index that applies changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use tributary_kube_client::Event;
@@ -61,9 +61,9 @@ pub(crate) fn mk_mesh(mesh: &str, networks: &str) -> Object {
     MeshConfig::parse(&object.to_string()).unwrap().into()
 }
 
-/// Gateways after the updates, as texts.
+/// Gateways after the updates, as texts, and problems by object.
 #[derive(Default)]
-struct Follower(BTreeSet<(GatewayKey, String)>);
+struct Follower(BTreeSet<(GatewayKey, String)>, BTreeMap<String, Problem>);
 
 impl Follower {
     fn apply(&mut self, updates: Vec<RegistryUpdate>) -> Vec<String> {
@@ -74,14 +74,22 @@ impl Follower {
                     let port =
                         |port: Option<PortNumber>| port.map_or_else(|| "-".into(), |port| port.to_string());
                     let address = match &gateway.address {
-                        GatewayAddress::Ip(ip) => ip.to_string(),
-                        GatewayAddress::Name(name) => name.to_string(),
+                        Some(GatewayAddress::Ip(ip)) => ip.to_string(),
+                        Some(GatewayAddress::Name(name)) => name.to_string(),
+                        None => "-".into(),
                     };
                     let ports = format!("{}/{}", port(gateway.mtls_port), port(gateway.hbone_port));
                     self.0.insert((key.clone(), format!("{} {address} {ports}", key.network)));
                 }
                 RegistryUpdate::Remove(FactKey { item: FactId::Gateway(key), .. }, _) => {
                     self.0.retain(|(known, _)| *known != key)
+                }
+                RegistryUpdate::Problem(_, object, problem) => {
+                    let object = object.id.to_string();
+                    match problem {
+                        Some(problem) => self.1.insert(object, problem),
+                        None => self.1.remove(&object),
+                    };
                 }
                 _ => {}
             }
@@ -93,10 +101,17 @@ impl Follower {
 
 /// Returns the gateways that a new index of these objects publishes.
 fn published(options: Options, objects: Vec<Object>) -> Vec<String> {
+    Follower::default().apply(mk_listed_with(options, objects).flush())
+}
+fn mk_listed_with(options: Options, objects: Vec<Object>) -> Index {
     let mut index = Index::new(options);
     objects.into_iter().for_each(|object| index.apply_put(object));
     list_all(&mut index);
-    Follower::default().apply(index.flush())
+    index
+}
+/// Returns an index of these objects that has published nothing yet.
+fn mk_listed(objects: Vec<Object>) -> Index {
+    mk_listed_with(mk_options(), objects)
 }
 fn of(objects: Vec<Object>) -> Vec<String> {
     published(mk_options(), objects)
@@ -156,21 +171,23 @@ fn node_port_gateway_has_the_external_addresses_of_its_nodes() {
     let edge = ["n2 198.51.100.1 31443/-", "n2 2001:db8::1 31443/-"];
     assert_eq!(among(r#"{"role":"edge"}"#), edge, "a port without a node port does not lead in");
     assert_eq!(among("{}").len(), 3, "no pairs select every node");
-    assert_eq!(among(r#"{"role":"none"}"#), no("no node"));
+    assert_eq!(among(r#"{"role":"none"}"#), ["n2 - 31443/-"], "no node");
     let cluster_ip = mk_on_nodes("{}");
     let Object::Service(service) = &cluster_ip else { panic!() };
     let balanced = Service { node_selector: None, ..Service::clone(service) };
     assert_eq!(
         of(nodes().into_iter().chain([balanced.into()]).collect()),
-        no("it has no address of its own")
+        ["n2 - 15443/15008"],
+        "it has no address of its own"
     );
 }
 
 #[test]
 fn gateways_follow_their_nodes() {
-    let mut index = mk_synced(vec![mk_on_nodes(r#"{"role":"edge"}"#)]);
+    let mut index = mk_listed(vec![mk_on_nodes(r#"{"role":"edge"}"#)]);
     let mut follower = Follower::default();
-    assert_eq!(follower.apply(index.flush()), no("no node yet"));
+    let none = ["n2 - 31443/-"];
+    assert_eq!(follower.apply(index.flush()), none, "no node yet");
     let mut put = |index: &mut Index, node: Object| {
         index.apply_put(node);
         follower.apply(index.flush())
@@ -180,12 +197,12 @@ fn gateways_follow_their_nodes() {
     assert_eq!(both, ["n2 198.51.100.1 31443/-", "n2 198.51.100.2 31443/-"]);
     // trap (a): the address must disappear with the node's event, not with a later one
     assert_eq!(put(&mut index, mk_outer_node("a", "edge", &[])), ["n2 198.51.100.2 31443/-"]);
-    assert_eq!(put(&mut index, mk_outer_node("b", "inner", &["198.51.100.2"])), no("it is not selected"));
+    assert_eq!(put(&mut index, mk_outer_node("b", "inner", &["198.51.100.2"])), none, "it is not selected");
     put(&mut index, mk_outer_node("a", "edge", &["198.51.100.1"]));
     // trap (b): gateways at nodes survive a new reading of the networks
     assert_eq!(put(&mut index, mk_mesh("", "networks: {n9: {}}")), ["n2 198.51.100.1 31443/-"]);
     index.apply_delete(Kind::Node, Name::new("", "a"));
-    assert_eq!(follower.apply(index.flush()), no("the node is deleted"));
+    assert_eq!(follower.apply(index.flush()), none, "the node is deleted");
 }
 
 #[test]
@@ -256,10 +273,13 @@ networks:
             }),
         )
     };
-    let addresses = ["n3 192.0.2.1 15443/-", "n4 gw.test 443/-"];
-    let all = ["n3 192.0.2.1 15443/-", "n3 203.0.113.5 443/-", "n4 gw.test 443/-"];
+    let addresses = ["n3 - 443/-", "n3 192.0.2.1 15443/-", "n4 - 443/-", "n4 gw.test 443/-"];
+    let [of_service, first, rest @ ..] = addresses;
+    let with = |one| [&[of_service, first, one][..], &rest].concat();
+    let all = with("n3 203.0.113.5 443/-");
+    assert_eq!(of(vec![mk_mesh("", networks)]), addresses, "the Service is missing");
     assert_eq!(of(vec![web(443), mk_mesh("", networks)]), all, "n4 does not claim this cluster");
-    assert_eq!(of(vec![web(80), mk_mesh("", networks)]), addresses, "the port is not exposed");
+    assert_eq!(of(vec![web(80), mk_mesh("", networks)]), with("n3 203.0.113.5 -/-"), "it lacks the port");
     let mut index = mk_synced(vec![web(443)]);
     let mut follower = Follower::default();
     index.apply_put(mk_mesh("", networks));
@@ -295,4 +315,78 @@ fn gateway_objects_are_read_in_every_namespace() {
     let mesh = mk_mesh("discoverySelectors: [{matchLabels: {team: shop}}]", "");
     let want = ["n2 203.0.113.9 15443/15008", "n2 gw.test 15443/15008"];
     assert_eq!(of(vec![mk_gateway(json!({})), mesh, mk_namespace("shop", json!({}))]), want);
+}
+
+/// Returns what a gateway leads into, and the problem, if any.
+fn judged(objects: Vec<Object>) -> (Vec<String>, Vec<String>) {
+    let mut index = mk_listed(objects);
+    let mut follower = Follower::default();
+    let gateways = follower.apply(index.flush());
+    let problems = follower.1.into_iter().filter(|(_, problem)| problem.code == Code::GATEWAY_UNUSABLE);
+    (gateways, problems.map(|(object, problem)| format!("{object}: {}", problem.message)).collect())
+}
+
+#[test]
+fn gateway_that_cannot_be_used_is_declared_and_has_a_problem() {
+    let unready = mk_east_west(json!({"status": null}));
+    let named = mk_east_west(json!({"status": {"loadBalancer": {"ingress": [{"hostname": "gw.test"}]}}}));
+    let hbone = mk_east_west(json!({"spec": {"ports": [{"name": "hbone", "port": 15008}]}}));
+    let empty = mk_gateway(json!({"spec": {"addresses": []}}));
+    let networks = "networks: {n2: {endpoints: [], gateways: [{address: gw.test, port: 443}]}}";
+    let (service, gateway) = ("Service shop/eastwest#gateway", "Gateway shop/eastwest#gateway");
+    let mesh = "ConfigMap tributary-system/istio#meshNetworks.gateways";
+    let rows = [
+        (unready, "n2 - 15443/15008", service, "it has no address: wait for its load balancer"),
+        (named, "n2 gw.test 15443/15008", service, "a host name, which is not resolved: name an IP"),
+        (hbone, "n2 203.0.113.9 -/15008", service, "no port for mesh TLS: expose port 15443"),
+        (mk_on_nodes("{}"), "n2 - 31443/-", service, "give a selected node an ExternalIP"),
+        (empty, "n2 - 15443/15008", gateway, "add an IP address to spec.addresses"),
+        (mk_mesh("", networks), "n2 gw.test 443/-", mesh, "a host name, which is not resolved: name an IP"),
+    ];
+    for (object, want, named, why) in rows {
+        let (gateways, problems) = judged(vec![object]);
+        assert_eq!(gateways, [want]);
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert!(problem.starts_with(named) && problem.contains(why), "{problem}");
+        assert!(problem.contains("to enter network n2"), "{problem}");
+    }
+    assert_eq!(judged(vec![mk_east_west(json!({}))]).1, no("it can be used"));
+    assert_eq!(judged(vec![mk_gateway(json!({}))]).1, no("one of its addresses can be used"));
+}
+
+#[test]
+fn gateway_that_loses_its_last_address_stays_declared_until_it_is_deleted() {
+    let mut index = mk_listed(vec![mk_east_west(json!({}))]);
+    let mut follower = Follower::default();
+    assert_eq!(follower.apply(index.flush()), ["n2 203.0.113.9 15443/15008"]);
+    index.apply_put(mk_east_west(json!({"status": null})));
+    assert_eq!(follower.apply(index.flush()), ["n2 - 15443/15008"]);
+    assert_eq!(follower.1.len(), 1);
+    index.apply_put(mk_east_west(json!({})));
+    assert_eq!(follower.apply(index.flush()), ["n2 203.0.113.9 15443/15008"]);
+    assert_eq!(follower.1.len(), 0);
+    index.apply_put(mk_east_west(json!({"status": null})));
+    follower.apply(index.flush());
+    index.apply_delete(Kind::Service, Name::new("shop", "eastwest"));
+    assert_eq!(follower.apply(index.flush()), no("it is deleted"));
+    assert_eq!(follower.1.len(), 0, "so is its problem");
+}
+
+#[test]
+fn gateway_without_addresses_is_the_service_that_implements_it() {
+    let implementing = |over: Value| {
+        let mut base =
+            json!({"metadata": {"labels": {"gateway.networking.k8s.io/gateway-name": "eastwest"}}});
+        merge(&mut base, &over);
+        mk_east_west(base)
+    };
+    let empty = || mk_gateway(json!({"spec": {"addresses": []}}));
+    let mut index = mk_listed(vec![empty()]);
+    let mut follower = Follower::default();
+    assert_eq!(follower.apply(index.flush()), ["n2 - 15443/15008"]);
+    index.apply_put(implementing(json!({})));
+    assert_eq!(follower.apply(index.flush()), ["n2 203.0.113.9 15443/15008"]);
+    assert_eq!(follower.1.len(), 0);
+    index.apply_put(implementing(json!({"metadata": {"labels": {"topology.istio.io/network": ""}}})));
+    assert_eq!(follower.apply(index.flush()), ["n2 - 15443/15008"], "it leads into no network");
 }

@@ -22,14 +22,15 @@ pub struct ObjectCounts {
 
 impl ObjectCounts {
     fn apply(&mut self, change: &ScopeChange) {
-        add(&mut self.workloads, &change.workloads);
-        add(&mut self.gateways, &change.gateways);
+        add(&mut self.workloads, &change.workloads, |_| true);
+        add(&mut self.gateways, &change.gateways, |gateway| gateway.address.is_some());
     }
 }
 
-fn add<K, V>(count: &mut u64, changes: &[ObjectChange<K, V>]) {
-    let added = changes.iter().filter(|one| one.before.is_none()).count() as u64;
-    let removed = changes.iter().filter(|one| one.after.is_none()).count() as u64;
+fn add<K, V>(count: &mut u64, changes: &[ObjectChange<K, V>], is_counted: impl Fn(&V) -> bool) {
+    let has = |side: &Option<V>| side.as_ref().is_some_and(&is_counted);
+    let added = changes.iter().filter(|one| !has(&one.before) && has(&one.after)).count() as u64;
+    let removed = changes.iter().filter(|one| has(&one.before) && !has(&one.after)).count() as u64;
     *count = count.saturating_add(added).saturating_sub(removed);
 }
 
@@ -67,11 +68,14 @@ mod tests {
     fn changed_objects_are_counted_once() {
         let change = |key: u8, before: Option<u8>, after: Option<u8>| ObjectChange { key, before, after };
         let mut count = 0;
-        add(&mut count, &[change(1, None, Some(1)), change(2, None, Some(1))]);
-        assert_eq!(count, 2);
-        add(&mut count, &[change(1, Some(1), Some(2)), change(2, Some(1), None), change(3, None, Some(1))]);
-        assert_eq!(count, 2);
-        add(&mut count, &[change(1, Some(2), None), change(3, Some(1), None)]);
-        assert_eq!(count, 0);
+        let mut add = |changes: &[ObjectChange<u8, u8>]| {
+            add(&mut count, changes, |value| *value > 0);
+            count
+        };
+        assert_eq!(add(&[change(1, None, Some(1)), change(2, None, Some(1)), change(4, None, Some(0))]), 2);
+        let three = [change(1, Some(1), Some(2)), change(2, Some(1), None), change(3, None, Some(1))];
+        assert_eq!(add(&three), 2);
+        assert_eq!(add(&[change(1, Some(2), Some(0)), change(4, Some(0), Some(1))]), 2, "one each way");
+        assert_eq!(add(&[change(1, Some(0), None), change(3, Some(1), None), change(4, Some(1), None)]), 0);
     }
 }

@@ -77,7 +77,7 @@ codes! {
     313 INVALID_NAME "a name is not valid" => "use letters, digits, `-` and `.`";
     314 EMPTY_SELECTOR "a selector without labels selects nothing" => "give it at least one label";
     315 UNKNOWN_ENDPOINT_PORT "an endpoint names a port that the entry does not declare" => "declare it or remove it";
-    316 ADDRESS_MISSING "a workload has neither address nor network" => "give it one";
+    316 ADDRESS_MISSING "a workload has no address" => "give it one; a network alone is not an address, also behind gateways";
     317 FILE_UNREADABLE "a file cannot be read" => "check its permissions, size and encoding; its last known facts stay served";
     318 OBJECT_KEPT "an object stays served because its file contains a document that does not identify its object" => "correct that document, or remove it";
     319 MESH_CONFIG_INVALID "the mesh configuration is not valid in full" => "correct the field that the message names; the last valid value stays active";

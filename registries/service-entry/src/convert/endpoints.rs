@@ -63,7 +63,7 @@ struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// Adds an endpoint. Omits one without an address (it is behind an unknown gateway) and one that
+    /// Adds an endpoint. Omits one without an address, which validation shows, and one that
     /// does not suit the resolution.
     fn endpoint(
         &mut self,

@@ -314,10 +314,16 @@ fn endpoints_are_workloads() {
     refused(
         &text,
         &[
-            (Code::ADDRESS_MISSING, 11, 5, "spec.endpoints[0] has neither address nor network; give it one"),
+            (
+                Code::ADDRESS_MISSING,
+                11,
+                5,
+                "spec.endpoints[0] has neither address nor network; give it an address",
+            ),
             (Code::INVALID_ADDRESS, 12, 14, "write an IP address, a DNS name, or unix://"),
             (Code::WRONG_TYPE, 13, 33, "spec.endpoints[2].weight is -1"),
             (Code::INVALID_NAME, 14, 41, "without its namespace"),
+            (Code::ADDRESS_MISSING, 15, 5, "spec.endpoints[4] has network \"net\" and no address"),
         ],
     );
 }
@@ -357,8 +363,10 @@ fn size_is_within_limits() {
 
 #[test]
 fn a_workload_needs_an_address_or_a_network() {
-    refused(&mk_workload("  labels: {app: pay}\n"), &[(Code::ADDRESS_MISSING, 7, 3, "give it one")]);
-    taken(&mk_workload("  network: net\n"));
+    refused(&mk_workload("  labels: {app: pay}\n"), &[(Code::ADDRESS_MISSING, 7, 3, "give it an address")]);
+    let behind = [(Code::ADDRESS_MISSING, 7, 3, "the gateways of the network stand in for it")];
+    warned(&mk_workload("  network: net\n"), &behind);
+    taken(&mk_workload("  network: net\n  address: 10.0.0.1\n"));
     taken(&mk_workload("  address: db.example.com\n"));
     taken(&mk_workload("  address: unix://@abstract\n"));
     refused(&mk_workload("  address: unix://run\n"), &[(Code::INVALID_ADDRESS, 7, 12, "absolute path")]);

@@ -35,17 +35,31 @@ pub(super) fn spec(spec: &WorkloadSpec, path: &str, faults: &mut Faults) {
     let at = spec.at.at;
     match spec.address.as_ref().filter(|address| !address.value.is_empty()) {
         Some(text) => address(text, path, faults),
-        None if spec.network.as_ref().is_some_and(|network| !network.value.is_empty()) => {}
-        None => {
-            let message = format!("{path} has neither address nor network; give it one");
-            faults.refuse(Code::ADDRESS_MISSING, at, message);
-        }
+        None => without_address(spec, path, faults),
     }
     if spec.unix_path().is_some() && !spec.ports.is_empty() {
         let message = format!("{path}.ports is set, and a unix path has no ports; remove them");
         faults.refuse(Code::INVALID_PORT, at, message);
     }
     named_parts(spec, path, faults);
+}
+
+/// Only a warning beside a network, as in Istio, where the endpoint stands for the gateways of the network.
+fn without_address(spec: &WorkloadSpec, path: &str, faults: &mut Faults) {
+    match spec.network.as_ref().filter(|network| !network.value.is_empty()) {
+        Some(network) => {
+            let message = format!(
+                "{path} has network {:?} and no address, so it is no endpoint; give it its address there: the gateways of the network \
+                 stand in for it",
+                clip(&network.value)
+            );
+            faults.warn(Code::ADDRESS_MISSING, spec.at.at, message);
+        }
+        None => {
+            let message = format!("{path} has neither address nor network; give it an address");
+            faults.refuse(Code::ADDRESS_MISSING, spec.at.at, message);
+        }
+    }
 }
 
 fn named_parts(spec: &WorkloadSpec, path: &str, faults: &mut Faults) {

@@ -31,6 +31,7 @@ use tributary_model::{
 
 use crate::steps::{about, endpoint_step};
 use gateways::Crossing;
+pub(crate) use gateways::{behind, record_networks};
 use select::{Candidate, Refusal};
 
 /// Destination that a client connects to.
@@ -281,9 +282,9 @@ fn assign<'a, R: Recorder>(
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
         // clients reject an xDS cluster without its only endpoint
-        return assemble::assemble(Preference::Alike, client, (candidates, &crossing), r);
+        return assemble::assemble(Preference::Alike, client, candidates, r);
     }
-    assemble::assemble(facts.preference(part.order), client, (candidates, &crossing), r)
+    assemble::assemble(facts.preference(part.order), client, candidates, r)
 }
 
 /// Returns the endpoints that the client may have, without duplicates.

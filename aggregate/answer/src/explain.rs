@@ -8,6 +8,7 @@ mod authorization;
 mod destinations;
 mod document;
 mod freshness;
+mod gateways;
 mod pending;
 mod query;
 mod reach;
@@ -29,7 +30,7 @@ use tributary_model::{
 };
 
 use crate::client::Client;
-use crate::endpoints::{Assignment, Destination, endpoints_of, inline_of};
+use crate::endpoints::{Assignment, Destination, endpoints_of, inline_of, record_networks};
 use crate::key::key;
 use crate::resolve::{claimant, record};
 use crate::scope::trace::reaches;
@@ -72,6 +73,7 @@ pub fn explain_with(
     let of = |port: &ServingPort<'_>| explain_port(catalog, port, (client, subset), history(&port.view.key));
     let mut out: Vec<Explanation> = ports.iter().map(of).collect();
     out.extend(pending::explanations(catalog, query, client, MAX_EXPLANATIONS));
+    out.extend(gateways::explanations(catalog, query, client, MAX_EXPLANATIONS));
     if out.is_empty() {
         out.extend(unselected(catalog, query, client));
     }
@@ -163,6 +165,7 @@ fn explain_port(
     }
     if client.is_none() {
         within.steps.extend(reach::not_served(view, port));
+        leave_networks_open(&port.endpoints.inputs, endpoint, &mut within);
     }
     // The core's trace already contains the source steps.
     trace.steps.extend(within.steps.into_iter().filter(|s| !(traced && s.stage == Stage::Source)));
@@ -187,6 +190,18 @@ fn open_to_all<'a>(facts: &'a EndpointInputs, client: Option<&Client>) -> Cow<'a
         Some(_) => Cow::Borrowed(facts),
         None => Cow::Owned(EndpointInputs { gated: Arc::from([]), ..facts.clone() }),
     }
+}
+
+/// Replaces the step about the network of an endpoint behind gateways if there is no client: how it is reached depends on the network of
+/// each.
+fn leave_networks_open(facts: &EndpointInputs, endpoint: &str, within: &mut Trace) {
+    let mut open = Trace::default();
+    record_networks(facts, &mut open);
+    open.steps.retain(|step| step.endpoint == *endpoint);
+    if !open.steps.is_empty() {
+        within.steps.retain(|step| step.stage != Stage::Network || step.endpoint != *endpoint);
+    }
+    within.steps.extend(open.steps);
 }
 
 /// Whether the client resolves the host to this service, and imports its port.

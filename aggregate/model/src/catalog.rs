@@ -143,6 +143,13 @@ impl Catalog {
     pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceView>> {
         self.hosts.values().flat_map(|entry| entry.claimants.iter())
     }
+    /// Returns why clients of other networks do not use a gateway; `None` if they do.
+    #[must_use]
+    pub fn lack_of(&self, gateway: &Gateway) -> Option<&'static str> {
+        let is_direct = self.settings.cross_network_direct == Some(true);
+        let direct = is_direct.then_some("`crossNetwork: direct` is set, so that no gateway is used");
+        gateway.lack().or(direct)
+    }
 }
 
 /// Changes of one or more batches. The server uses them to wake the sessions concerned.

@@ -234,6 +234,7 @@ codes! {
     554 REMOVED_BY_FILTER "an EnvoyFilter removes the resource from what the client is sent" => "change or delete the EnvoyFilter that the line names; `tributary get resources CLIENT` notes all that filters remove";
     555 AUTHORIZATION_APPLIES "AuthorizationPolicies and RequestAuthentications decide which requests the workload of the endpoint accepts" => "see their rules with `tributary get policies NAME -o json`";
     556 THROUGH_GATEWAY "the client reaches the endpoint through gateways of its network" => "nothing; `crossNetwork: direct` if networks are flat";
+    557 GATEWAY "the address is a gateway of a network" => "list all with `tributary get gateways`";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

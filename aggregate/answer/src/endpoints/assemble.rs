@@ -7,7 +7,7 @@ use tributary_model::{
 };
 
 use super::distribute::Shares;
-use super::gateways::{self, Crossing};
+use super::gateways::{self, StoodIn, Via};
 use super::select::{Candidate, Refusal};
 use super::{Assignment, Endpoint, LocalityEndpoints, federation, priority};
 
@@ -20,26 +20,34 @@ type Bins<'a> = BTreeMap<(u32, &'a Locality), Vec<Candidate<'a>>>;
 pub(super) fn assemble<'a, R: Recorder>(
     preference: Preference<'_>,
     client: &Projection,
-    (mut candidates, crossing): (Vec<Candidate<'a>>, &Crossing),
+    mut candidates: Vec<Candidate<'a>>,
     r: &mut R,
 ) -> Assignment<'a> {
     let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(preference, client, c)).collect();
-    let unit = convert_weights(&mut candidates, crossing);
+    let unit = convert_weights(&mut candidates);
     federation::split(&mut candidates, &raw);
     let shares = Shares::of(preference, client);
-    let candidates = gateways::stand_in(candidates, raw, (crossing, shares), r);
-    let distinct: BTreeSet<u32> = candidates.iter().map(|(_, raw)| *raw).collect();
+    let StoodIn { sent, behind } = gateways::stand_in(candidates, raw, shares, r);
+    let distinct: BTreeSet<u32> = sent.iter().map(|(_, raw)| *raw).collect();
     let distinct: Vec<u32> = distinct.into_iter().collect();
+    let compact = |raw| u32::try_from(distinct.partition_point(|&p| p < raw)).unwrap_or(u32::MAX);
     let mut bins = Bins::new();
-    for (candidate, raw) in candidates {
-        let compact = distinct.partition_point(|&p| p < raw);
-        let compact = u32::try_from(compact).unwrap_or(u32::MAX);
-        bins.entry((compact, &candidate.address.topology.locality)).or_default().push(candidate);
+    for (candidate, raw) in sent {
+        bins.entry((compact(raw), &candidate.address.topology.locality)).or_default().push(candidate);
     }
     let scales = scales(&bins);
-    let locality = |((priority, locality), members): ((u32, &Locality), Vec<Candidate<'a>>)| {
+    let scale = |priority: u32| {
         let scale = scales.get(&priority).copied().unwrap_or(1);
-        let unit = Some(unit).filter(|unit| scale == 1 && *unit != WeightUnit::ONE);
+        (scale, Some(unit).filter(|unit| scale == 1 && *unit != WeightUnit::ONE))
+    };
+    for one in &behind {
+        let (priority, (scale, unit)) = (compact(one.raw()), scale(compact(one.raw())));
+        let weight = scaled(&one.candidate, scale);
+        let locality = &one.candidate.address.topology.locality;
+        record(&one.candidate, (priority, locality), (weight, unit), &one.shared(), r);
+    }
+    let locality = |((priority, locality), members): ((u32, &Locality), Vec<Candidate<'a>>)| {
+        let (scale, unit) = scale(priority);
         if shares.is_some_and(|shares| !shares.include(locality)) {
             return without_share(priority, locality, &members, scale, r);
         }
@@ -53,8 +61,9 @@ pub(super) fn assemble<'a, R: Recorder>(
 }
 
 /// Converts all weights to one unit, which it returns: endpoints of all groups compare by it, and gateways share it.
-fn convert_weights(candidates: &mut [Candidate<'_>], crossing: &Crossing) -> WeightUnit {
-    let units = candidates.iter().map(|c| c.source.group.weight_unit.common(crossing.unit(c)));
+fn convert_weights(candidates: &mut [Candidate<'_>]) -> WeightUnit {
+    let of_gateways = |c: &Candidate<'_>| c.via.map_or(WeightUnit::ONE, Via::unit);
+    let units = candidates.iter().map(|c| c.source.group.weight_unit.common(of_gateways(c)));
     let unit = units.reduce(WeightUnit::common).unwrap_or_default();
     for candidate in candidates {
         candidate.weight = candidate.source.group.weight_unit.convert(candidate.address.weight, unit);
@@ -87,7 +96,7 @@ fn locality_endpoints<'a, R: Recorder>(
             let weight = scaled(&candidate, scale);
             // the steps of endpoints behind gateways are those of the endpoints
             if !candidate.is_gateway {
-                record(&candidate, priority, locality, (weight, unit), r);
+                record(&candidate, (priority, locality), (weight, unit), "", r);
             }
             let mtls = candidate.accepts_mesh_tls();
             let Candidate { target, source, address, health, is_gateway, .. } = candidate;
@@ -117,9 +126,9 @@ fn scaled(candidate: &Candidate<'_>, scale: u64) -> u32 {
 
 fn record<R: Recorder>(
     c: &Candidate<'_>,
-    priority: u32,
-    locality: &Locality,
+    (priority, locality): (u32, &Locality),
     (weight, unit): (u32, Option<WeightUnit>),
+    shared: &str,
     r: &mut R,
 ) {
     if c.source.priority == ShardPriority::Demoted {
@@ -131,8 +140,8 @@ fn record<R: Recorder>(
         // the weights of a share have no unit
         let has_share = c.source.federation.as_ref().is_some_and(|federation| federation.share.is_some());
         let unit = unit.filter(|_| !has_share);
-        let unit = unit.map(|unit| format!(" of {} for an ordinary endpoint", unit.get()));
-        format!("weight {weight}{}, priority {priority}, {at}", unit.unwrap_or_default())
+        let unit = unit.map(|unit| format!(" (an ordinary endpoint has {})", unit.get()));
+        format!("weight {weight}{}{shared}, priority {priority}, {at}", unit.unwrap_or_default())
     };
     c.record((Stage::Weight, Verdict::Pass, Code::WEIGHT), detail, r);
 }

@@ -11,7 +11,7 @@ use super::select::{Candidate, Refusal};
 
 /// Returns the network behind gateways in which a destination is.
 fn behind<'a>(candidate: &Candidate<'a>) -> Option<&'a NetworkId> {
-    candidate.via.map(|network| &network.id)
+    candidate.via.map(|via| &via.network.id)
 }
 
 /// Keeps one candidate per destination and network behind gateways, sorted by destination.

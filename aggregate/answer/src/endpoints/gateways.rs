@@ -4,19 +4,18 @@
 //! behind them. A gateway forwards TLS of the mesh by its server name, so client and endpoint have to use that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use tributary_model::{
-    AddressRef, CertificateSource, ClientKind, Code, EndpointInputs, EndpointOrder, GatedNetwork,
-    GatewaySocket, Locality, Projection, Recorder, Resolution, Stage, Verdict, WeightUnit,
+    Address, AddressRef, CertificateSource, ClientKind, ClusterId, Code, EndpointInputs, EndpointOrder,
+    GatedNetwork, GatewaySocket, Health, Locality, NetworkId, Projection, Recorder, Resolution, Stage,
+    Verdict, WeightUnit,
 };
 
 use super::distribute::Shares;
-use super::select::{Candidate, Refusal};
+use super::select::{self, Candidate, Refusal};
 use super::{Destination, Names};
-
-/// Most gateways that are named in a step.
-const MAX_NAMED: usize = 8;
+use crate::steps::named;
 
 /// What a client may use to reach endpoints of other networks.
 #[derive(Debug, Clone, Copy)]
@@ -48,9 +47,21 @@ impl Crossing {
         };
         Self { closed, families: client.families.unwrap_or((true, true)) }
     }
+    /// Returns how the client enters the network of an address, if gateways separate it from the client.
+    pub(super) fn via<'a>(
+        &self,
+        address: &'a Address,
+        facts: &'a EndpointInputs,
+        client: &Projection,
+    ) -> Option<Via<'a>> {
+        let network = address.topology.network.as_ref()?;
+        let is_own = client.network.as_ref().and_then(Option::as_ref) == Some(network);
+        let gated = facts.gated(network).filter(|_| !is_own)?;
+        Some(Via::of(gated, address.topology.cluster.as_ref(), self.families))
+    }
     /// Returns why a client does not reach an endpoint in a network with gateways.
     pub(super) fn refusal(&self, candidate: &Candidate<'_>, names: Names) -> Option<&'static str> {
-        let network = candidate.via?;
+        let via = candidate.via?;
         let is_ip = matches!(candidate.address.at, AddressRef::Ip(_));
         match self.closed {
             Some(why) => Some(why),
@@ -58,40 +69,52 @@ impl Crossing {
             None if !candidate.accepts_mesh_tls() => {
                 Some("gateways need mesh TLS, which the endpoint does not accept")
             }
-            None if network.gateways.is_empty() => {
+            None if via.network.gateways.is_empty() => {
                 Some("no gateway of it has an IP address with a port for mesh TLS")
             }
-            None if self.gateways(candidate).next().is_none() => {
-                Some("no gateway of it has an address of the client's IP families")
-            }
+            None if via.count == 0 => Some("no gateway of it has an address of the client's IP families"),
             None => None,
         }
     }
-    /// Returns the gateways that stand in for an endpoint: those of its cluster, else all of its network, of the client's IP families.
-    pub(super) fn gateways<'a>(
-        &self,
-        candidate: &Candidate<'a>,
-    ) -> impl Iterator<Item = &'a GatewaySocket> + Clone + use<'a> {
-        let cluster = candidate.address.topology.cluster.as_ref();
+}
+
+/// How a client enters the network of an endpoint: by the gateways of its cluster, else by all of its network, of the client's IP
+/// families.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Via<'a> {
+    pub(super) network: &'a GatedNetwork,
+    families: (bool, bool),
+    /// Cluster whose gateways alone stand in.
+    own: Option<&'a ClusterId>,
+    /// Number of gateways that stand in.
+    count: usize,
+}
+
+impl<'a> Via<'a> {
+    fn of(network: &'a GatedNetwork, cluster: Option<&'a ClusterId>, families: (bool, bool)) -> Self {
+        let of = |own| Self { network, families, own, count: 0 };
+        let [own, all] = [of(cluster), of(None)].map(|via| Self { count: via.gateways().count(), ..via });
+        if cluster.is_some() && own.count > 0 { own } else { all }
+    }
+    /// Returns the gateways that stand in for the endpoint.
+    fn gateways(self) -> impl Iterator<Item = Destination<'static>> + use<'a> {
         let (v4, v6) = self.families;
-        let is_used = move |gateway: &GatewaySocket| if gateway.address.is_ipv4() { v4 } else { v6 };
-        let is_own = move |gateway: &GatewaySocket| cluster.is_some() && gateway.cluster.as_ref() == cluster;
-        let all = candidate.via.map(|network| network.gateways.iter()).into_iter().flatten();
-        let has_own = all.clone().any(|gateway| is_used(gateway) && is_own(gateway));
-        all.filter(move |gateway| is_used(gateway) && (!has_own || is_own(gateway)))
+        let is_used = move |at: &&GatewaySocket| if at.address.is_ipv4() { v4 } else { v6 };
+        let is_own = move |at: &&GatewaySocket| self.own.is_none() || at.cluster.as_ref() == self.own;
+        self.network.gateways.iter().filter(is_used).filter(is_own).map(socket)
     }
-    /// Names the gateways that stand in for an endpoint.
-    pub(super) fn named(&self, candidate: &Candidate<'_>) -> String {
-        let all: BTreeSet<String> = self.gateways(candidate).map(|at| socket(at).to_string()).collect();
-        let shown: Vec<&str> = all.iter().take(MAX_NAMED).map(String::as_str).collect();
-        let more = all.len().saturating_sub(MAX_NAMED);
-        let end = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("{}{end}", shown.join(", "))
+    /// Names the gateways that stand in for the endpoint.
+    pub(super) fn named(self) -> String {
+        let all: BTreeSet<String> = self.gateways().map(|at| at.to_string()).collect();
+        named(all.iter().map(String::as_str))
     }
-    /// Returns the unit in which the weight of an endpoint is divided among its gateways without a remainder.
-    pub(super) fn unit(&self, candidate: &Candidate<'_>) -> WeightUnit {
-        let count = self.gateways(candidate).count();
-        WeightUnit::new(u32::try_from(count).unwrap_or(u32::MAX))
+    /// Returns the unit in which the weight of the endpoint is divided among its gateways without a remainder.
+    pub(super) fn unit(self) -> WeightUnit {
+        WeightUnit::new(u32::try_from(self.count).unwrap_or(u32::MAX))
+    }
+    /// Returns the part of a weight that each gateway has.
+    fn share(self, weight: u64) -> u64 {
+        (weight / u64::try_from(self.count).unwrap_or(u64::MAX).max(1)).max(1)
     }
 }
 
@@ -129,56 +152,167 @@ impl<'a> StandIn<'a> {
     }
 }
 
+/// Endpoint behind gateways, for its step.
+pub(super) struct Behind<'a> {
+    pub(super) candidate: Candidate<'a>,
+    via: Via<'a>,
+    /// Its own priority, and the first of its gateways.
+    raw: (u32, u32),
+    /// Gateway that the client has as a direct endpoint.
+    direct: Option<Destination<'a>>,
+}
+
+/// Endpoints that are sent, and those behind the gateways among them, if steps are recorded.
+#[derive(Default)]
+pub(super) struct StoodIn<'a> {
+    pub(super) sent: Vec<(Candidate<'a>, u32)>,
+    pub(super) behind: Vec<Behind<'a>>,
+}
+
 /// Replaces endpoints of other networks by their gateways, each once in the whole assignment: at the first priority of the endpoints
 /// behind it, with the sum of their weights there, in the locality with most of it. Direct endpoints keep their order, gateways
-/// follow. `raw` are the priorities of the candidates. Endpoints in localities without a share have no gateway.
+/// follow. `raw` are the priorities of the candidates. Endpoints in localities without a share have no gateway. A gateway at the
+/// address of a direct endpoint is left out.
 pub(super) fn stand_in<'a, R: Recorder>(
     candidates: Vec<Candidate<'a>>,
     raw: Vec<u32>,
-    (crossing, shares): (&Crossing, Option<Shares<'_>>),
+    shares: Option<Shares<'_>>,
     r: &mut R,
-) -> Vec<(Candidate<'a>, u32)> {
-    let (mut out, mut gateways) = (Vec::with_capacity(candidates.len()), BTreeMap::new());
+) -> StoodIn<'a> {
+    let (mut out, mut behind) = (StoodIn::default(), Vec::new());
     for (candidate, raw) in candidates.into_iter().zip(raw) {
-        if candidate.via.is_none() {
-            out.push((candidate, raw));
-            continue;
-        }
-        if shares.is_some_and(|shares| !shares.include(&candidate.address.topology.locality)) {
-            candidate.refuse(&Refusal::NoLocalityShare, r);
-            continue;
-        }
-        let count = crossing.gateways(&candidate).count();
-        record(&candidate, count, r);
-        let weight = (candidate.weight / u64::try_from(count).unwrap_or(u64::MAX).max(1)).max(1);
-        for at in crossing.gateways(&candidate) {
-            let of = gateways.entry((at.address, at.port.get())).or_insert_with(|| StandIn::at(raw));
-            of.add(&candidate, raw, weight);
+        match candidate.via {
+            None => out.sent.push((candidate, raw)),
+            Some(via) => behind.push(Behind { candidate, via, raw: (raw, raw), direct: None }),
         }
     }
-    if !gateways.is_empty() {
-        let direct: BTreeSet<Destination<'_>> = out.iter().map(|(candidate, _)| candidate.target).collect();
-        gateways.retain(|at: &(IpAddr, u16), _| !direct.contains(&Destination::Ip(at.0, at.1)));
+    if behind.is_empty() {
+        return out;
     }
-    let finished = gateways.into_iter().filter_map(|((ip, port), of)| of.finish(Destination::Ip(ip, port)));
-    out.extend(finished);
+    let direct: BTreeSet<Destination<'a>> = out.sent.iter().map(|(candidate, _)| candidate.target).collect();
+    behind.retain_mut(|one| one.meet(&direct, shares, r));
+    let mut gateways: BTreeMap<Destination<'a>, StandIn<'a>> = BTreeMap::new();
+    for Behind { candidate, via, raw, .. } in &behind {
+        for at in via.gateways().filter(|at| !direct.contains(at)) {
+            let of = gateways.entry(at).or_insert_with(|| StandIn::at(raw.0));
+            of.add(candidate, raw.0, via.share(candidate.weight));
+        }
+    }
+    if r.is_on() {
+        for one in &mut behind {
+            let first = one.via.gateways().filter_map(|at| Some(gateways.get(&at)?.raw)).min();
+            one.raw.1 = first.unwrap_or(one.raw.0);
+        }
+        out.behind = behind;
+    }
+    out.sent.extend(gateways.into_iter().filter_map(|(target, of)| of.finish(target)));
     out
 }
 
-fn record<R: Recorder>(candidate: &Candidate<'_>, count: usize, r: &mut R) {
-    let through =
-        if count == 1 { "through its gateway".to_owned() } else { format!("shared by {count} gateways") };
-    let step = (Stage::Weight, Verdict::Pass, Code::WEIGHT);
-    candidate.record(step, || format!("weight {}, {through}", candidate.address.weight.max(1)), r);
+/// Reason for an endpoint whose gateways are all endpoints of the service.
+const IS_DIRECT: &str = "the client reaches each of its gateways directly as an endpoint of the service, and an address is sent once";
+
+impl<'a> Behind<'a> {
+    /// Notes a gateway that is a direct endpoint. Returns whether others stand in for the endpoint.
+    fn meet<R: Recorder>(
+        &mut self,
+        direct: &BTreeSet<Destination<'a>>,
+        shares: Option<Shares<'_>>,
+        r: &mut R,
+    ) -> bool {
+        self.direct = self.via.gateways().find(|at| direct.contains(at));
+        let has_share = shares.is_none_or(|shares| shares.include(&self.candidate.address.topology.locality));
+        let refusal = if !has_share {
+            Some(Refusal::NoLocalityShare)
+        } else {
+            let is_direct = self.direct.is_some() && self.via.gateways().all(|at| direct.contains(&at));
+            is_direct.then_some(Refusal::OtherNetwork(IS_DIRECT))
+        };
+        if let Some(why) = &refusal {
+            self.candidate.refuse(why, r);
+        }
+        refusal.is_none()
+    }
+    /// Returns its priority before gaps are closed: that of its gateways.
+    pub(super) const fn raw(&self) -> u32 {
+        self.raw.1
+    }
+    /// Describes how its gateways have its weight.
+    pub(super) fn shared(&self) -> String {
+        let (mut out, has) = match self.via.count {
+            1 => (", through its gateway".to_owned(), "which has"),
+            count => (format!(", shared by {count} gateways"), "which have"),
+        };
+        if self.raw.1 < self.raw.0 {
+            out.push_str(&format!(", {has} the weight of nearer endpoints instead"));
+        }
+        if let Some(direct) = self.direct {
+            out.push_str(&format!(
+                ", of which {direct} is left out: the client reaches it directly as an endpoint"
+            ));
+        }
+        out
+    }
 }
 
-/// Returns the network of an address if gateways separate it from the client.
-pub(super) fn network_of<'a>(
-    network: Option<&tributary_model::NetworkId>,
+/// Returns how a client of another network reaches what is in networks with gateways; without a client, one with certificates whose rules set no
+/// mode.
+fn crossed<'a>(
     facts: &'a EndpointInputs,
-    client: &Projection,
-) -> Option<&'a GatedNetwork> {
-    let network = network?;
-    let is_own = client.network.as_ref().and_then(Option::as_ref) == Some(network);
-    facts.gated(network).filter(|_| !is_own).map(|gated| &**gated)
+    client: Option<&Projection>,
+) -> (Crossing, impl Iterator<Item = Candidate<'a>> + use<'a>) {
+    let certificates = Some(CertificateSource::Files);
+    let any = || Projection { certificates, ..Projection::default() };
+    let client = client.cloned().unwrap_or_else(any);
+    let order =
+        facts.policy_of(client.namespace.as_ref().and_then(Option::as_ref)).map(|policy| &policy.whole);
+    let crossing = Crossing::of(facts, order, &client);
+    let behind: Vec<Candidate<'a>> = select::candidates(facts, &client, &crossing)
+        .filter(|one| one.via.is_some() && one.has_port())
+        .collect();
+    (crossing, behind.into_iter())
+}
+
+const fn names_in(facts: &EndpointInputs) -> Names {
+    if facts.resolution.is_dns() { Names::Taken } else { Names::Refused }
+}
+
+/// Records how clients reach the endpoints in networks with gateways, whichever network they are in.
+pub(crate) fn record_networks<R: Recorder>(facts: &EndpointInputs, r: &mut R) {
+    let (crossing, behind) = crossed(facts, None);
+    for candidate in behind {
+        let Some(via) = candidate.via else { continue };
+        let own = format!("clients of network {} reach it directly", via.network.id);
+        match crossing.refusal(&candidate, names_in(facts)) {
+            Some(why) => {
+                let step = (Stage::Network, Verdict::Warn, Code::OTHER_NETWORK);
+                candidate.record(step, || format!("{own}; others do not receive it: {why}"), r);
+            }
+            None => {
+                let step = (Stage::Network, Verdict::Pass, Code::THROUGH_GATEWAY);
+                candidate.record(step, || format!("{own}, others through its gateways: {}", via.named()), r);
+            }
+        }
+    }
+}
+
+/// Returns the healthy endpoints for which a gateway of a network stands in.
+pub(crate) fn behind<'a>(
+    facts: &'a EndpointInputs,
+    (network, at): (&NetworkId, SocketAddr),
+    client: Option<&Projection>,
+) -> Vec<Destination<'a>> {
+    let (crossing, behind) = crossed(facts, client);
+    let at = Destination::Ip(at.ip(), at.port());
+    let is_behind = |candidate: &Candidate<'_>| {
+        candidate.health == Health::Healthy
+            && candidate
+                .via
+                .is_some_and(|via| via.network.id == *network && via.gateways().any(|own| own == at))
+            && crossing.refusal(candidate, names_in(facts)).is_none()
+    };
+    let mut out: Vec<Destination<'a>> = behind.filter(is_behind).map(|candidate| candidate.target).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
 }

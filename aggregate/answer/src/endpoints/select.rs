@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use tributary_model::{
-    Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, GatedNetwork, Health, Namespace,
-    NetworkId, ObjectId, Projection, Recorder, ShardPriority, Stage, Timestamp, Verdict, Visibility, labels,
+    Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, Health, Namespace, NetworkId,
+    ObjectId, Projection, Recorder, ShardPriority, Stage, Timestamp, Verdict, Visibility, labels,
 };
 
-use super::gateways::{Crossing, network_of};
+use super::gateways::{Crossing, Via};
 use super::{Destination, Names};
 use crate::steps::endpoint_step;
 
@@ -32,7 +32,7 @@ pub(super) struct Candidate<'a> {
     /// Weight within its priority, at least 1; in the unit of its group until all are known.
     pub(super) weight: u64,
     /// Network that the client enters through gateways to reach it.
-    pub(super) via: Option<&'a GatedNetwork>,
+    pub(super) via: Option<Via<'a>>,
     /// Whether it is a gateway that stands in for endpoints of its network; the rest is that of one of them.
     pub(super) is_gateway: bool,
 }
@@ -49,6 +49,12 @@ type Declared<'a> = (usize, bool, Option<Timestamp>, &'a ObjectId);
 pub(super) type RankAlone<'a> = (Health, ShardPriority, Declared<'a>, Option<&'a ObjectId>, Precedence<'a>);
 
 impl<'a> Candidate<'a> {
+    /// Whether it has a port for that of the service.
+    pub(super) fn has_port(&self) -> bool {
+        let is_pipe = matches!(self.address.at, AddressRef::Unix(_));
+        group_port(self.source, self.address).is_some()
+            && (is_pipe || port(self.source, self.address).is_some())
+    }
     pub(super) fn network(&self) -> Option<&'a NetworkId> {
         self.address.topology.network.as_ref()
     }
@@ -188,25 +194,38 @@ pub(super) fn select<'a, R: Recorder>(
     r: &mut R,
 ) -> Vec<Candidate<'a>> {
     let mut out = Vec::new();
-    let mut shards: Vec<&tributary_model::ShardRef> = Vec::new();
-    for source in facts.sources.iter() {
-        let shard = shards.iter().position(|s| **s == *source.shard).unwrap_or_else(|| {
-            shards.push(&source.shard);
-            shards.len() - 1
-        });
-        for (index, address) in source.group.addresses.iter().enumerate() {
-            let via = network_of(address.topology.network.as_ref(), facts, client);
-            let candidate = Candidate { via, ..candidate(source, address, shard, index, facts) };
-            match refusal(&candidate, facts, client, (names, crossing)) {
-                Some(why) => candidate.refuse(&why, r),
-                None => {
-                    record_pass(&candidate, crossing, r);
-                    out.push(candidate);
-                }
+    for candidate in candidates(facts, client, crossing) {
+        match refusal(&candidate, facts, client, (names, crossing)) {
+            Some(why) => candidate.refuse(&why, r),
+            None => {
+                record_pass(&candidate, r);
+                out.push(candidate);
             }
         }
     }
     out
+}
+
+/// Returns all addresses, in the order of the inputs.
+pub(super) fn candidates<'a>(
+    facts: &'a EndpointInputs,
+    client: &Projection,
+    crossing: &Crossing,
+) -> impl Iterator<Item = Candidate<'a>> {
+    let mut shards: Vec<&tributary_model::ShardRef> = Vec::new();
+    let sources = facts.sources.iter().map(move |source| {
+        let shard = shards.iter().position(|s| **s == *source.shard).unwrap_or_else(|| {
+            shards.push(&source.shard);
+            shards.len() - 1
+        });
+        (shard, source)
+    });
+    sources.flat_map(move |(shard, source)| {
+        source.group.addresses.iter().enumerate().map(move |(index, address)| {
+            let via = crossing.via(address, facts, client);
+            Candidate { via, ..candidate(source, address, shard, index, facts) }
+        })
+    })
 }
 
 fn candidate<'a>(
@@ -262,10 +281,7 @@ fn refusal<'a>(
     let Candidate { source, address, .. } = candidate;
     let is_pipe = matches!(address.at, AddressRef::Unix(_));
     let rules = [
-        (
-            group_port(source, address).is_none() || (!is_pipe && port(source, address).is_none()),
-            Refusal::NoPort,
-        ),
+        (!candidate.has_port(), Refusal::NoPort),
         (!is_visible(source, facts, client), Refusal::NotVisible),
         (is_elsewhere(source, address, client), Refusal::OtherNode),
         (is_foreign(source, address, client), Refusal::OtherCluster),
@@ -300,7 +316,7 @@ fn is_foreign(source: &EndpointSource, address: &Address, client: &Projection) -
     strict || (attributes.own_cluster_only && known && own != theirs)
 }
 
-fn record_pass<R: Recorder>(candidate: &Candidate<'_>, crossing: &Crossing, r: &mut R) {
+fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
     if !r.is_on() {
         return;
     }
@@ -318,12 +334,10 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, crossing: &Crossing, r: &
     );
     let (code, detail) = match candidate.via {
         None => (Code::SAME_NETWORK, format!("reached directly ({})", network_detail(candidate))),
-        Some(network) => {
-            let named = crossing.named(candidate);
-            (
-                Code::THROUGH_GATEWAY,
-                format!("reached through the gateways of network {}: {named}", network.id),
-            )
+        Some(via) => {
+            let detail =
+                format!("reached through the gateways of network {}: {}", via.network.id, via.named());
+            (Code::THROUGH_GATEWAY, detail)
         }
     };
     record(candidate, (Stage::Network, Verdict::Pass, code), detail, r);

@@ -427,5 +427,5 @@ fn explain_shows_the_unit_of_a_weight() {
         trace.steps.into_iter().rfind(|step| step.stage == Stage::Weight).unwrap().detail
     };
     assert_eq!(of(1), "weight 1, priority 0, no locality");
-    assert_eq!(of(10), "weight 1 of 10 for an ordinary endpoint, priority 0, no locality");
+    assert_eq!(of(10), "weight 1 (an ordinary endpoint has 10), priority 0, no locality");
 }

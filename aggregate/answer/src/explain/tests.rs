@@ -1,5 +1,6 @@
 //! One test per stage, on the returned document.
 
+mod gateways;
 mod pending;
 mod routes;
 mod rules;

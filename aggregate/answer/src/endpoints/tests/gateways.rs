@@ -182,3 +182,66 @@ fn gateway_is_in_the_locality_with_most_of_the_weight() {
     let places: Vec<_> = found.localities.iter().map(|at| (at.locality.to_string(), at.weight)).collect();
     assert_eq!(places, [("r2".to_owned(), 6)]);
 }
+
+/// Returns the weight steps, by endpoint, and the reasons of what is dropped.
+fn weights(facts: &EndpointInputs, client: &Projection) -> Vec<String> {
+    let mut trace = Trace::default();
+    endpoints(facts, client, &mut trace);
+    let is_shown = |step: &TraceStep| step.code == Code::WEIGHT || step.verdict == Verdict::Drop;
+    let steps = trace.steps.into_iter().filter(is_shown);
+    let mut shown: Vec<String> = steps.map(|step| format!("{} {}", step.endpoint, step.detail)).collect();
+    shown.sort();
+    shown
+}
+
+#[test]
+fn weights_of_direct_endpoints_and_of_those_behind_gateways_are_described_alike() {
+    let heavy = Address { weight: 10, ..mk_meshed("20.0.0.2", "net2", "c2b", "r1") };
+    let direct = Address { weight: 10, ..mk_meshed("10.0.0.1", "net1", "c1a", "r1") };
+    let facts = EndpointInputs {
+        traffic: TrafficDistribution::SameZone,
+        ..mk_networks(vec![
+            direct,
+            heavy,
+            mk_meshed("20.0.0.1", "net2", "c2a", "r1"),
+            mk_meshed("20.0.0.3", "net2", "c2a", "r2"),
+        ])
+    };
+    let client =
+        Projection { locality: Some(mk_topology("", "r1", "").locality.clone()), ..mk_client_of("net1") };
+    let unit = "(an ordinary endpoint has 2)";
+    let behind = [
+        format!("20.0.0.1:8080 weight 2 {unit}, through its gateway, priority 1, locality r1"),
+        format!("20.0.0.2:8080 weight 20 {unit}, shared by 2 gateways, priority 1, locality r1"),
+        format!(
+            "20.0.0.3:8080 weight 2 {unit}, through its gateway, which has the weight of nearer endpoints instead, priority 1, locality r2"
+        ),
+    ];
+    let direct = format!("10.0.0.1:8080 weight 20 {unit}, priority 0, locality r1");
+    assert_eq!(weights(&facts, &client), [&[direct][..], &behind].concat());
+}
+
+#[test]
+fn gateway_at_the_address_of_a_direct_endpoint_is_left_out() {
+    let port = GroupPort { name: PortName::new("http").unwrap(), number: Some(mk_port(15443)) };
+    let source = Source::new(ObjectId::new("Slice", "shop", "a"));
+    let near = vec![mk_meshed("2.2.2.2", "net1", "c1a", "")];
+    let group = Arc::new(EndpointGroup::new(source, vec![Arc::from([port])], Vec::new(), near));
+    let facts = |behind| {
+        let far = mk_group("b", &[], vec![mk_meshed("20.0.0.1", "net2", behind, "")]);
+        let sources = vec![mk_source("east", group.clone()), mk_source("west", far)];
+        EndpointInputs { sources: sources.into(), ..mk_networks(Vec::new()) }
+    };
+    let client = mk_client_of("net1");
+    let direct = "2.2.2.2:15443 weight 1, priority 0, no locality";
+    let why = "the client reaches each of its gateways directly as an endpoint of the service";
+    let steps = weights(&facts("c2a"), &client);
+    let [shown, refused] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!(shown, direct);
+    assert!(refused.starts_with("20.0.0.1:8080 ") && refused.contains(why), "{refused}");
+    assert_eq!(sent(&facts("c2a"), &client), "2.2.2.2 1");
+    let steps = weights(&facts(""), &client);
+    let left_out = "shared by 3 gateways, of which 2.2.2.2:15443 is left out: the client reaches it directly";
+    assert!(steps[1].starts_with("20.0.0.1:8080 ") && steps[1].contains(left_out), "{}", steps[1]);
+    assert_eq!(sent(&facts(""), &client), "2.2.2.2 3, 2.2.2.20 1, 2.2.2.21 1");
+}

@@ -192,9 +192,7 @@ fn assert_strict(assignment: &Assignment<'_>, names: bool, kind: ClientKind, dis
         assert!(distributed || u64::from(locality.weight) == sum, "{locality:?}");
         assert!(locality.weight >= 1);
         *sums.entry(locality.priority).or_default() += u64::from(locality.weight);
-        let is_before =
-            |a: &Endpoint<'_>, b: &Endpoint<'_>| (a.is_gateway, a.target) < (b.is_gateway, b.target);
-        assert!(locality.endpoints.is_sorted_by(is_before), "gateways follow, each part is sorted");
+        assert!(locality.endpoints.is_sorted_by(|a, b| (a.is_gateway, a.target) < (b.is_gateway, b.target)));
         for endpoint in &locality.endpoints {
             assert!(targets.insert(endpoint.target), "{} stands twice", endpoint.target);
             assert!(endpoint.weight >= 1);

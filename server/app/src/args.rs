@@ -15,6 +15,7 @@ pub use cluster_edit::{
     ClusterWaitArgs, ConfigClusterArgs, SecretArgs, TokenArgs, WaitFor,
 };
 pub use explain::{ExplainArgs, WhyNotArgs};
+pub use lists::Resource;
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
@@ -22,6 +23,7 @@ mod analyze;
 mod cluster;
 mod cluster_edit;
 mod explain;
+mod lists;
 pub mod names;
 mod registry;
 mod state;
@@ -195,68 +197,6 @@ pub struct GetArgs {
     /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,
-}
-
-/// Lists of a running server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Resource {
-    /// Services, merged from all their declarations
-    #[value(alias = "service", alias = "svc")]
-    Services,
-    /// Endpoints, each with its source
-    #[value(alias = "endpoint", alias = "ep")]
-    Endpoints,
-    /// Connected clients, with sent and acknowledged versions
-    #[value(alias = "client")]
-    Clients,
-    /// Registries, with their status
-    #[value(alias = "registry", alias = "reg")]
-    Registries,
-    /// Kubernetes clusters, of the configuration and of Secrets, with their status; those with trouble first
-    #[value(alias = "cluster")]
-    Clusters,
-    /// Services with the same name in a cluster and in Consul, with the result of the merge rule
-    #[value(alias = "merge")]
-    Merges,
-    /// What a client was sent, and whether it acknowledged it
-    #[value(alias = "resource")]
-    Resources,
-    /// Policies, such as Sidecars, DestinationRules and AuthorizationPolicies, with their sources and conditions
-    #[value(alias = "policy", alias = "config")]
-    Policies,
-    /// Routes of a client to a host, in the order in which they are tried, each with the VirtualService that it is from
-    #[value(alias = "route")]
-    Routes,
-}
-
-impl Resource {
-    /// Every list.
-    pub const ALL: [Self; 9] = [
-        Self::Services,
-        Self::Endpoints,
-        Self::Clients,
-        Self::Registries,
-        Self::Clusters,
-        Self::Merges,
-        Self::Resources,
-        Self::Policies,
-        Self::Routes,
-    ];
-    /// Name in paths and commands.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Services => "services",
-            Self::Endpoints => "endpoints",
-            Self::Clients => "clients",
-            Self::Registries => "registries",
-            Self::Clusters => "clusters",
-            Self::Merges => "merges",
-            Self::Resources => "resources",
-            Self::Policies => "policies",
-            Self::Routes => "routes",
-        }
-    }
 }
 
 /// Types of resources.

@@ -17,8 +17,8 @@ use super::backend::{Answer, Explained};
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
 use crate::document::{
-    clusters as cluster_list, guard as held_list, merges as merge_list, registries as registry_list,
-    services as service_list,
+    clusters as cluster_list, gateways as gateway_list, guard as held_list, merges as merge_list,
+    registries as registry_list, services as service_list,
 };
 use crate::ops::receipts::plan_of;
 
@@ -56,6 +56,12 @@ pub async fn endpoints(State(shared): State<Shared>, params: Params<Filter>) -> 
 /// Services with the same name in a cluster and in Consul.
 pub async fn merges(State(shared): State<Shared>, params: Params<Filter>) -> Response {
     catalog_list(shared, params, "MergeList", |catalog, filter| Ok(merge_list::list(catalog, filter))).await
+}
+
+/// Gateways of networks.
+pub async fn gateways(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    catalog_list(shared, params, "GatewayList", |catalog, filter| Ok(gateway_list::list(catalog, filter)))
+        .await
 }
 
 /// Policies.

@@ -88,6 +88,13 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::merges),
     },
     Route {
+        path: "/debug/gateways",
+        access: Access::Loopback,
+        changes: false,
+        about: "GatewayList: gateways of networks, each with its address, the object that declares it, and what it lacks to be used; takes `name`, `namespace`, `limit`, `after`",
+        handler: || get(debug::gateways),
+    },
+    Route {
         path: "/debug/policies",
         access: Access::Loopback,
         changes: false,

@@ -55,7 +55,9 @@ fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, 
     let (color, wide) = (console.color, output == Output::Wide);
     let text = || list.items.iter().map(|item| prose(item, wide, color)).collect();
     write(body, &list.metadata, output, console, text)?;
-    let listed = list.items.iter().any(|item| item.service.is_some());
+    let is_gateway =
+        |item: &ExplainItem| item.steps.iter().any(|step| step.code == Code::GATEWAY.to_string());
+    let listed = list.items.iter().any(|item| item.service.is_some() || is_gateway(item));
     let served = list.items.iter().any(ExplainItem::is_served);
     Ok(match (listed, served) {
         (false, _) => Exit::NotFound,

@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::table::{Cell, Table, Tone, age};
 use super::{Console, Server, clusters, registries, resources, routes, watch};
 use crate::args::{GetArgs, Output, Resource};
-use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem};
+use crate::document::{
+    ClientItem, EndpointItem, GatewayItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem,
+};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_model::{Code, PolicyKind};
@@ -102,6 +104,7 @@ const fn one(what: Resource) -> &'static str {
         Resource::Registries => "registry",
         Resource::Clusters => "cluster",
         Resource::Merges => "merge",
+        Resource::Gateways => "gateway",
         Resource::Resources => "resource",
         Resource::Policies => "policy",
         Resource::Routes => "route",
@@ -154,6 +157,7 @@ pub fn name(what: Resource, item: &Value) -> String {
         Resource::Endpoints => text("endpoint").to_owned(),
         Resource::Clients => text("id").to_owned(),
         Resource::Registries | Resource::Clusters | Resource::Merges => text("name").to_owned(),
+        Resource::Gateways => format!("{}/{}/{}", text("network"), object_of(item), text("address")),
         Resource::Resources => format!("{}/{}", text("type"), text("name")),
         Resource::Policies => format!("{}/{}/{}", text("kind"), text("namespace"), text("name")),
         Resource::Routes => {
@@ -164,6 +168,12 @@ pub fn name(what: Resource, item: &Value) -> String {
     }
 }
 
+/// Returns `KIND/NAMESPACE/NAME` of the object that declares an item.
+fn object_of(item: &Value) -> String {
+    let part = |name| item.get("source")?.get(name)?.as_str();
+    ["kind", "namespace", "name"].map(|name| part(name).unwrap_or_default()).join("/")
+}
+
 fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, CommandError> {
     Ok(match what {
         Resource::Services => services(&items(list)?, wide),
@@ -172,6 +182,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
         Resource::Registries => registries::table(&items(list)?, wide),
         Resource::Clusters => clusters::table(&items(list)?, wide),
         Resource::Merges => merges(&items(list)?, wide),
+        Resource::Gateways => gateways(&items(list)?, wide),
         Resource::Resources => resources::table(&items(list)?, wide),
         Resource::Policies => policies(&items(list)?, wide),
         Resource::Routes => routes::table(&items(list)?, wide),
@@ -265,6 +276,26 @@ fn merges(items: &[MergeItem], wide: bool) -> Table {
             item.message.clone().into(),
             each(&|service| service.ports.join(",")),
             each(&|service| service.registries.join(",")),
+        ]);
+    }
+    table
+}
+
+fn gateways(items: &[GatewayItem], wide: bool) -> Table {
+    let heads = ["NETWORK", "CLUSTER", "ADDRESS", "STATE", "SOURCE", "REASON"];
+    let mut table = Table::new(&heads, &["HBONE", "POSITION", "VERSION"], wide);
+    for item in items {
+        let tone = if item.reason.is_empty() { Tone::Plain } else { Tone::Warn };
+        table.row(vec![
+            item.network.clone().into(),
+            item.cluster.clone().into(),
+            item.address.clone().into(),
+            Cell(item.state.clone(), tone),
+            item.source.clone().into(),
+            item.reason.clone().into(),
+            item.hbone_port.map(|port| port.to_string()).unwrap_or_default().into(),
+            item.source.position.clone().into(),
+            item.source.resource_version.clone().into(),
         ]);
     }
     table

@@ -144,6 +144,7 @@ fn key(what: Resource, item: &Value) -> String {
         | Resource::Merges
         | Resource::Resources
         | Resource::Policies => &[],
+        Resource::Gateways => &["cluster"],
         Resource::Routes => &["match"],
         Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],
         Resource::Clients => &["connection"],

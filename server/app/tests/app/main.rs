@@ -14,6 +14,7 @@ mod cluster_check;
 mod config;
 mod config_errors;
 mod destination_rules;
+mod gateways;
 mod guard;
 mod merges;
 mod pending;

@@ -1,0 +1,71 @@
+//! Gateways of networks as documents, each with the object that declares it and with what it lacks.
+
+use serde::{Deserialize, Serialize};
+use tributary_model::{Catalog, Gateway, GatewayAddress, GatewayKey, PortNumber};
+
+use super::ObjectItem;
+use super::filter::Filter;
+
+/// One gateway: an address of the object that declares it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayItem {
+    /// Network that is behind it.
+    pub network: String,
+    /// Cluster that reports it.
+    pub cluster: String,
+    /// `203.0.113.9:15443`, or a host name with its port; without a port for mesh TLS only the address. Empty without an address.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    /// Port for HBONE, which is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hbone_port: Option<u16>,
+    /// `Used` or `Unusable`.
+    pub state: String,
+    /// What an unusable one lacks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Object that declares it.
+    pub source: ObjectItem,
+}
+
+/// Returns the gateways that match the filter, ordered by network, cluster and object.
+#[must_use]
+pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<GatewayItem>, usize) {
+    let all = catalog.gateways.iter().map(|(key, gateway)| item(key, gateway, catalog.lack_of(gateway)));
+    let mut items: Vec<GatewayItem> = all.filter(|item| takes(filter, item)).collect();
+    let more = items.len().saturating_sub(filter.limit());
+    items.truncate(filter.limit());
+    (items, more)
+}
+
+/// Whether the filter matches: by the network, the address or the object as the name, and by the namespace of the object.
+fn takes(filter: &Filter, item: &GatewayItem) -> bool {
+    let ObjectItem { kind, namespace, name, .. } = &item.source;
+    let is_named = filter.takes_name(&item.network)
+        || filter.takes_name(&item.address)
+        || filter.takes_object(kind, namespace, name);
+    is_named && filter.takes_namespace(namespace)
+}
+
+fn item(key: &GatewayKey, gateway: &Gateway, lack: Option<&str>) -> GatewayItem {
+    GatewayItem {
+        network: key.network.to_string(),
+        cluster: key.cluster.to_string(),
+        address: address(gateway),
+        hbone_port: gateway.hbone_port.map(PortNumber::get),
+        state: if lack.is_none() { "Used" } else { "Unusable" }.to_owned(),
+        reason: lack.unwrap_or_default().to_owned(),
+        source: ObjectItem::from(&gateway.source),
+    }
+}
+
+fn address(gateway: &Gateway) -> String {
+    match (&gateway.address, gateway.mtls_port) {
+        (None, _) => String::new(),
+        (Some(GatewayAddress::Ip(ip)), Some(port)) => std::net::SocketAddr::new(*ip, port.get()).to_string(),
+        (Some(GatewayAddress::Ip(ip)), None) => ip.to_string(),
+        (Some(GatewayAddress::Name(name)), Some(port)) => format!("{name}:{port}"),
+        (Some(GatewayAddress::Name(name)), None) => name.to_string(),
+    }
+}

@@ -1,0 +1,103 @@
+//! Gateways of networks in the command line: the list, and explanations of a gateway and of an endpoint behind it.
+
+use std::sync::Arc;
+
+use crate::world::{World, file_registry, mk_folder};
+use tributary_app::exit::Exit;
+use tributary_model::*;
+use tributary_runtime::Source as Run;
+
+const FAR: &str = "
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: far, namespace: shop}
+spec:
+  hosts: [far.test]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  endpoints:
+  - {address: 20.0.0.1, network: net2, serviceAccount: far}
+  - {address: 10.0.0.1, network: net1, serviceAccount: far}
+";
+
+/// Starts a server that has `far.test`, and a cluster that reports gateways.
+async fn mk_world() -> (tempfile::TempDir, World, Run) {
+    let dir = mk_folder(&[("far.yaml", FAR.to_owned())]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    let id = RegistryId {
+        name: RegistryName::new("cluster").unwrap(),
+        provider: ProviderId::KUBERNETES,
+        cluster: ClusterId::new("c2").unwrap(),
+    };
+    let run = world.server.live().handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap();
+    (dir, world, run)
+}
+
+fn put(run: &Run, name: &str, address: Option<GatewayAddress>) {
+    let object = ObjectId::new("Service", "istio-system", name);
+    let key = GatewayKey {
+        network: NetworkId::new("net2").unwrap(),
+        cluster: ClusterId::new("c2").unwrap(),
+        object: object.clone(),
+        index: 0,
+    };
+    let mtls_port = PortNumber::new(15443).ok();
+    let gateway = Gateway { source: Source::new(object), address, mtls_port, hbone_port: None };
+    let fact = Fact::Gateway(key, Arc::new(gateway));
+    run.updates.send_all([RegistryUpdate::Put(Scope::new("all").unwrap(), fact, Basis::Authoritative)]);
+}
+
+fn ip(text: &str) -> Option<GatewayAddress> {
+    Some(GatewayAddress::Ip(text.parse().unwrap()))
+}
+
+#[tokio::test]
+async fn gateways_are_listed_and_explained() {
+    let (_dir, world, run) = mk_world().await;
+    world.until("get services", "far.test").await;
+    let none = world.run("get gateways").await;
+    assert!(none.talk.contains("no gateways"), "{}", none.talk);
+    put(&run, "eastwest", ip("203.0.113.9"));
+    put(&run, "unready", None);
+    world.until("get gateways", "unready").await;
+    let table = world.run("get gateways").await.out;
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let rows: Vec<String> = rows.iter().map(|row| row.join(" ")).collect();
+    assert_eq!(
+        rows,
+        [
+            "net2 c2 203.0.113.9:15443 Used Service istio-system/eastwest -",
+            "net2 c2 - Unusable Service istio-system/unready it has no address",
+        ]
+    );
+    let one = world.run("get gateways eastwest -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    assert_eq!((one["kind"].as_str(), one["items"].as_array().map(Vec::len)), (Some("GatewayList"), Some(1)));
+    assert_eq!(one["items"][0]["address"], "203.0.113.9:15443");
+    let names = world.run("get gateways net2 -o name").await.out;
+    assert!(names.contains("gateways/net2/Service/istio-system/eastwest/203.0.113.9:15443\n"), "{names}");
+
+    let gateway = world.run("explain 203.0.113.9:15443").await;
+    assert_eq!(gateway.exit, Ok(Exit::Ok), "{}", gateway.out);
+    for part in [
+        "PASS TRB0557  gateway of network net2, reported by cluster c2  [Service istio-system/eastwest]",
+        "PASS TRB0556  it stands in for 20.0.0.1:80 of far.test:80",
+    ] {
+        assert!(gateway.out.contains(part), "no {part:?} in {}", gateway.out);
+    }
+    let far = world.run("explain 20.0.0.1 --host far.test").await.out;
+    let open = "PASS TRB0556  clients of network net2 reach it directly, others through its gateways: 203.0.113.9:15443";
+    assert!(far.contains(open), "{far}");
+    let near = world.run("explain 10.0.0.1 --host far.test").await.out;
+    assert!(near.contains("TRB0509  reached directly (net1)"), "{near}");
+
+    put(&run, "eastwest", Some(GatewayAddress::Name("gw.test".into())));
+    let why = "others do not receive it: no gateway of it has an IP address with a port for mesh TLS";
+    world.until("explain 20.0.0.1 --host far.test", why).await;
+    let named = world.run("explain gw.test:15443").await;
+    assert!(named.out.contains("DROP TRB0557"), "{}", named.out);
+    assert!(named.out.contains("its address is a host name, which is not resolved"), "{}", named.out);
+    assert_eq!(named.exit, Ok(Exit::No));
+    world.server.stop().await;
+}

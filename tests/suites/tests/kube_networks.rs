@@ -44,7 +44,10 @@ impl Networks {
     /// Sets the gateways into the network.
     async fn set_gateways(&self, gateways: &[SocketAddr]) -> Result<()> {
         let one = |at: &SocketAddr| json!({"address": at.ip().to_string(), "port": at.port()});
-        let far = json!({"endpoints": [], "gateways": gateways.iter().map(one).collect::<Vec<_>>()});
+        self.declare_gateways(gateways.iter().map(one).collect()).await
+    }
+    async fn declare_gateways(&self, gateways: Vec<serde_json::Value>) -> Result<()> {
+        let far = json!({"endpoints": [], "gateways": gateways});
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "istio", "namespace": "tributary-system"},
@@ -153,4 +156,27 @@ async fn endpoint_without_mesh_tls_has_no_gateway() -> Result<()> {
     shows(&server, &["why-not", HOST, "--for-client", SIDECAR], "TRB0510").await?;
     networks.declare("").await?;
     networks.answers(200).await
+}
+
+/// A network whose only gateway has a host name stays closed, and what is missing is shown; without a declared gateway it is reached
+/// directly.
+#[tokio::test]
+async fn network_is_closed_until_no_gateway_is_declared() -> Result<()> {
+    let networks = Networks::new().await?;
+    let at = ports::free_addr()?;
+    networks.set_gateways(&[at]).await?;
+    networks.declare("").await?;
+    let (server, _config) = Watched::by_admin(&networks.cluster)?.start().await?;
+    let envoy = networks.sidecar(&server, Variant::Delta).await?;
+    let cluster = outbound(networks.port, HOST);
+    envoy.has_hosts(&cluster, &[at], SOON).await?;
+    shows(&server, &["get", "gateways"], &format!("{at}   Used")).await?;
+    shows(&server, &["explain", &at.to_string()], &format!("it stands in for {} of {HOST}", nowhere(9)))
+        .await?;
+    networks.declare_gateways(vec![json!({"address": "gw.test", "port": 15443})]).await?;
+    envoy.has_hosts(&cluster, &[], SOON).await?;
+    shows(&server, &["get", "gateways"], "gw.test:15443   Unusable").await?;
+    shows(&server, &["get", "registries", "-o", "wide"], "istio#meshNetworks.gateways").await?;
+    networks.set_gateways(&[]).await?;
+    envoy.has_hosts(&cluster, &[nowhere(9)], SOON).await
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Algorithm, ClientKind, ClientTls, ClusterInputs, Code, EndpointInputs, EndpointOrder, Identity,
-    PolicyKey, PoolHttp, PortNumber, Preference, Projection, Protocol, Recorder, Resolution, ServiceKey,
-    Stage, Subset, TrafficPolicy, Verdict,
+    Algorithm, ClientKind, ClientTls, ClusterInputs, Code, EndpointInputs, EndpointUse, Identity, PolicyKey,
+    PoolHttp, PortNumber, Preference, Projection, Protocol, Recorder, Resolution, ServiceKey, Stage, Subset,
+    TrafficPolicy, Verdict,
 };
 
 use crate::endpoints::{Assignment, inline_of};
@@ -230,7 +230,7 @@ fn weighs_localities(
     discovery: &Discovery<'_>,
     policy: Option<&TrafficPolicy>,
 ) -> bool {
-    let order = policy.map(EndpointOrder::of);
+    let order = policy.map(EndpointUse::of);
     let preference = Preference::of(order.as_ref(), facts.attributes.traffic, facts.locality.as_deref());
     matches!(discovery, Discovery::Eds | Discovery::StrictDns(_) | Discovery::LogicalDns(_))
         && preference.weighs_localities()

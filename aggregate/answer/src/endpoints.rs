@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, AddressRef, ClientKind, Code, EndpointGroup, EndpointInputs, EndpointOrder, EndpointSource,
+    Address, AddressRef, ClientKind, Code, EndpointGroup, EndpointInputs, EndpointSource, EndpointUse,
     Health, Labels, Locality, PortNumber, Preference, Projection, Recorder, Stage, Subset, Topology, Verdict,
     labels,
 };
@@ -213,11 +213,11 @@ pub fn inline_of<'a, R: Recorder>(
     Some(assign(facts, Part::of(facts, subset, client)?, client, Names::Taken, r))
 }
 
-/// Part of the endpoints: labels that they must have, and their order.
+/// Part of the endpoints: labels that they must have, and what a rule sets for their use.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part<'a> {
     labels: Option<&'a Labels>,
-    order: Option<&'a EndpointOrder>,
+    used: Option<&'a EndpointUse>,
 }
 
 impl<'a> Part<'a> {
@@ -226,10 +226,10 @@ impl<'a> Part<'a> {
         let namespace = client.namespace.as_ref().and_then(Option::as_ref);
         let policy = facts.policy_of(namespace);
         let Some(subset) = subset else {
-            return Some(Self { labels: None, order: policy.map(|policy| &policy.whole) });
+            return Some(Self { labels: None, used: policy.map(|policy| &policy.whole) });
         };
-        let (_, labels, order) = policy?.subsets.iter().find(|(name, ..)| name == subset)?;
-        Some(Self { labels: Some(labels), order: Some(order) })
+        let (_, labels, used) = policy?.subsets.iter().find(|(name, ..)| name == subset)?;
+        Some(Self { labels: Some(labels), used: Some(used) })
     }
     /// Returns the first label of the subset that an endpoint does not have, as key and value.
     fn missing(self, candidate: &Candidate<'_>) -> Option<(&'a str, &'a str)> {
@@ -277,14 +277,14 @@ fn assign<'a, R: Recorder>(
     names: Names,
     r: &mut R,
 ) -> Assignment<'a> {
-    let crossing = Crossing::of(facts, part.order, client);
+    let crossing = Crossing::of(facts, part.used, client);
     let mut candidates = admitted(facts, (part, &crossing), client, names, r);
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
         // clients reject an xDS cluster without its only endpoint
         return assemble::assemble(Preference::Alike, client, candidates, r);
     }
-    assemble::assemble(facts.preference(part.order), client, candidates, r)
+    assemble::assemble(facts.preference(part.used), client, candidates, r)
 }
 
 /// Returns the endpoints that the client may have, without duplicates.

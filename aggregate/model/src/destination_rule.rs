@@ -94,15 +94,16 @@ pub struct ConnectionPolicy {
 /// What rules set for the assignments of one port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct EndpointPolicy {
-    /// Order of all endpoints.
-    pub whole: EndpointOrder,
-    /// Labels and order of each subset, by name.
-    pub subsets: Arc<[(Subset, Labels, EndpointOrder)]>,
+    /// Use of all endpoints.
+    pub whole: EndpointUse,
+    /// Labels of each subset and the use of its endpoints, by name.
+    pub subsets: Arc<[(Subset, Labels, EndpointUse)]>,
 }
 
-/// Order of endpoints that a rule sets, and the TLS by which clients reach those of other networks.
+/// How a rule lets clients use endpoints: in which order, and whether by gateways between networks, which need mesh TLS and replace the
+/// destination of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct EndpointOrder {
+pub struct EndpointUse {
     /// Which localities are used; that of the service or of the mesh if absent.
     pub locality: Option<LocalityBalancing>,
     /// Whether endpoints that fail are ejected, without which no locality replaces another.

@@ -83,7 +83,7 @@ pub use declaration::{
     ServiceAddress, ServiceKey, TrafficDistribution,
 };
 pub use destination_rule::{
-    ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointOrder, EndpointPolicy, SubsetRule,
+    ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, EndpointUse, SubsetRule,
 };
 pub use encoded_cache::{Answers, ClientKind, EncodedCache, EncodedResource, Projection};
 pub use endpoint_group::{EndpointGroup, EndpointGroupKey, GroupPort, PortSet, Summary, WaitingAddress};

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::declaration::TrafficDistribution;
-use crate::destination_rule::EndpointOrder;
+use crate::destination_rule::EndpointUse;
 use crate::traffic_policy::{ClientTls, Distribution, FailoverLabel, LocalityBalancing, TrafficPolicy};
 use crate::view::EndpointInputs;
 
@@ -34,7 +34,7 @@ impl<'a> Preference<'a> {
     /// ejection: without it, clients never leave the first endpoints.
     #[must_use]
     pub fn of(
-        order: Option<&'a EndpointOrder>,
+        order: Option<&'a EndpointUse>,
         traffic: TrafficDistribution,
         mesh: Option<&'a LocalityBalancing>,
     ) -> Self {
@@ -74,7 +74,7 @@ fn no_labels() -> &'static Arc<[FailoverLabel]> {
     &NONE
 }
 
-impl EndpointOrder {
+impl EndpointUse {
     /// Returns the order that the settings of an xDS cluster set.
     #[must_use]
     pub fn of(policy: &TrafficPolicy) -> Self {
@@ -102,7 +102,7 @@ impl EndpointInputs {
     }
     /// Returns the preference under what a rule sets, if one applies.
     #[must_use]
-    pub fn preference<'a>(&'a self, order: Option<&'a EndpointOrder>) -> Preference<'a> {
+    pub fn preference<'a>(&'a self, order: Option<&'a EndpointUse>) -> Preference<'a> {
         Preference::of(order, self.traffic, self.locality.as_deref())
     }
 }
@@ -111,8 +111,8 @@ impl EndpointInputs {
 mod tests {
     use super::*;
 
-    fn mk_order(locality: Option<LocalityBalancing>, ejects: bool) -> EndpointOrder {
-        EndpointOrder { locality, ejects, mesh_tls: None, passes: false }
+    fn mk_order(locality: Option<LocalityBalancing>, ejects: bool) -> EndpointUse {
+        EndpointUse { locality, ejects, mesh_tls: None, passes: false }
     }
     fn shown(preference: Preference<'_>) -> (&'static str, bool) {
         let text = match preference {

@@ -383,7 +383,7 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
 }
 
 fn mk_policy(order: LocalityBalancing) -> Arc<ByNamespace<Option<Arc<EndpointPolicy>>>> {
-    let whole = EndpointOrder { locality: Some(order), ejects: true, mesh_tls: None, passes: false };
+    let whole = EndpointUse { locality: Some(order), ejects: true, mesh_tls: None, passes: false };
     let policy = EndpointPolicy { whole, ..EndpointPolicy::default() };
     Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))
 }

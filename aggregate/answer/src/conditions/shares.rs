@@ -4,7 +4,7 @@
 //! shows that itself.
 
 use tributary_model::{
-    Code, Condition, Distribution, EndpointOrder, PortView, Preference, Resolution, ServiceView,
+    Code, Condition, Distribution, EndpointUse, PortView, Preference, Resolution, ServiceView,
 };
 
 use super::{MAX_NAMED, MAX_OBJECTS};
@@ -47,7 +47,7 @@ fn missed(port: &PortView) -> Vec<String> {
 }
 
 /// Returns the shares that the mesh sets for endpoints of a port. The only endpoint of an xDS cluster needs none.
-fn shares<'p>(port: &'p PortView, order: Option<&'p EndpointOrder>) -> &'p [Distribution] {
+fn shares<'p>(port: &'p PortView, order: Option<&'p EndpointUse>) -> &'p [Distribution] {
     let inputs = &port.endpoints.inputs;
     let selects = inputs.resolution == Resolution::ClientSide || inputs.resolution.is_dns();
     let traffic = port.cluster.inputs.attributes.traffic;
@@ -90,7 +90,7 @@ mod tests {
         let mut inputs = mk_one(vec![mk_in("10.0.0.1", "eu", "v1"), mk_in("10.0.0.2", "us", "v2")]);
         inputs.locality = Some(Arc::new(LocalityBalancing::Distribute(mesh.iter().map(share).collect())));
         inputs.policy = rule.map(|locality| {
-            let whole = EndpointOrder { locality, ejects: false, mesh_tls: None, passes: false };
+            let whole = EndpointUse { locality, ejects: false, mesh_tls: None, passes: false };
             let subset =
                 (Subset::new("v1").unwrap(), [("version", "v1")].into_iter().collect(), whole.clone());
             let policy = EndpointPolicy { whole, subsets: [subset].into() };

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use tributary_model::{
-    Address, AddressRef, CertificateSource, ClientKind, ClusterId, Code, EndpointInputs, EndpointOrder,
+    Address, AddressRef, CertificateSource, ClientKind, ClusterId, Code, EndpointInputs, EndpointUse,
     GatedNetwork, GatewaySocket, Health, Locality, NetworkId, Projection, Recorder, Resolution, Stage,
     Verdict, WeightUnit,
 };
@@ -27,11 +27,11 @@ pub(super) struct Crossing {
 }
 
 impl Crossing {
-    /// Decides by the client, and by the order that a rule sets.
-    pub(super) fn of(facts: &EndpointInputs, order: Option<&EndpointOrder>, client: &Projection) -> Self {
+    /// Decides by the client, and by the use that a rule sets.
+    pub(super) fn of(facts: &EndpointInputs, used: Option<&EndpointUse>, client: &Projection) -> Self {
         let has_certificates = client.certificates.as_ref().is_some_and(CertificateSource::is_known);
-        let keeps = facts.resolution == Resolution::Passthrough || order.is_some_and(|order| order.passes);
-        let closed = match order.and_then(|order| order.mesh_tls) {
+        let keeps = facts.resolution == Resolution::Passthrough || used.is_some_and(|used| used.passes);
+        let closed = match used.and_then(|used| used.mesh_tls) {
             _ if keeps => Some("connections keep their destination, which is no gateway"),
             _ if client.kind == Some(ClientKind::Grpc) => Some("gRPC does not use gateways between networks"),
             Some(false) => {
@@ -264,9 +264,9 @@ fn crossed<'a>(
     let certificates = Some(CertificateSource::Files);
     let any = || Projection { certificates, ..Projection::default() };
     let client = client.cloned().unwrap_or_else(any);
-    let order =
+    let used =
         facts.policy_of(client.namespace.as_ref().and_then(Option::as_ref)).map(|policy| &policy.whole);
-    let crossing = Crossing::of(facts, order, &client);
+    let crossing = Crossing::of(facts, used, &client);
     let behind: Vec<Candidate<'a>> = select::candidates(facts, &client, &crossing)
         .filter(|one| one.via.is_some() && one.has_port())
         .collect();

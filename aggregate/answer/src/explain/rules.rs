@@ -4,7 +4,7 @@
 //! Explain and why-not call it for each port; lists of resources and conditions of policies read [`applied_rules`].
 
 use tributary_model::{
-    Algorithm, Catalog, ClientKind, ClusterPolicy, Code, ConnectionPool, DestinationRule, EndpointOrder,
+    Algorithm, Catalog, ClientKind, ClusterPolicy, Code, ConnectionPool, DestinationRule, EndpointUse,
     HashKey, Labels, Locality, Namespace, PolicyKey, PolicyView, PortView, Preference, ServiceView, Stage,
     Subset, TraceStep, TrafficPolicy, Verdict,
 };
@@ -163,7 +163,7 @@ fn of_subset(
 
 /// Returns that the mesh decides which localities the client uses, if it changes their order.
 fn of_mesh(port: &PortView, settings: Option<&TrafficPolicy>, client: &Locality) -> Option<TraceStep> {
-    let (order, inputs) = (settings.map(EndpointOrder::of), &port.cluster.inputs);
+    let (order, inputs) = (settings.map(EndpointUse::of), &port.cluster.inputs);
     let of = |mesh| Preference::of(order.as_ref(), inputs.attributes.traffic, mesh);
     let decided = of(inputs.locality.as_deref());
     let how = match decided {

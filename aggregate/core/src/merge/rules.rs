@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointOrder, EndpointPolicy, ExportTo,
+    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, EndpointUse, ExportTo,
     HashKey, Hostname, Namespace, Policy, PolicyKey, PortNumber, PortPolicies, PrecedenceKey, ServiceKey,
     Subset, SubsetRule, TrafficPolicy, Visibility,
 };
@@ -250,7 +250,7 @@ impl MergedRule {
     pub(crate) fn of_endpoints(&self, port: PortNumber, is_gated: bool) -> Option<EndpointPolicy> {
         let ClusterPolicy { whole, subsets, .. } = self.of_clusters(port);
         let order = |policy: &TrafficPolicy| {
-            let order = EndpointOrder::of(policy);
+            let order = EndpointUse::of(policy);
             if is_gated { order.with_tls(policy) } else { order }
         };
         let labels = self.subsets.iter().map(|subset| subset.labels.clone());

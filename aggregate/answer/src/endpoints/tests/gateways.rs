@@ -64,12 +64,12 @@ fn gateways_need_mesh_tls_and_an_address_that_the_client_uses() {
     let facts = mk_networks(vec![mk_meshed("20.0.0.1", "net2", "c2a", "")]);
     let client = mk_client_of("net1");
     let ruled = |mesh_tls| {
-        let whole = EndpointOrder { mesh_tls, ..EndpointOrder::default() };
+        let whole = EndpointUse { mesh_tls, ..EndpointUse::default() };
         let policy = EndpointPolicy { whole, ..EndpointPolicy::default() };
         Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), [])))
     };
     let off = EndpointInputs { automatic_tls: false, ..facts.clone() };
-    let passes = EndpointOrder { passes: true, ..EndpointOrder::default() };
+    let passes = EndpointUse { passes: true, ..EndpointUse::default() };
     let passes = EndpointPolicy { whole: passes, ..EndpointPolicy::default() };
     let passes = Some(Arc::new(ByNamespace::new(Some(Arc::new(passes)), [])));
     let headless = EndpointInputs { resolution: Resolution::Passthrough, ..facts.clone() };

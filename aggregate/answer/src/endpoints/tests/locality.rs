@@ -29,36 +29,36 @@ fn mk_endpoints(weights: [u32; 7]) -> EndpointInputs {
 }
 fn mk_ruled(
     facts: EndpointInputs,
-    order: EndpointOrder,
-    subsets: &[(&str, &str, EndpointOrder)],
+    order: EndpointUse,
+    subsets: &[(&str, &str, EndpointUse)],
 ) -> EndpointInputs {
-    let subset = |(name, tier, order): &(&str, &str, EndpointOrder)| {
+    let subset = |(name, tier, order): &(&str, &str, EndpointUse)| {
         (Subset::new(name).unwrap(), [("tier", *tier)].into_iter().collect(), order.clone())
     };
     let policy = EndpointPolicy { whole: order, subsets: subsets.iter().map(subset).collect() };
     EndpointInputs { policy: Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))), ..facts }
 }
-fn mk_failover(regions: &[(&str, &str)], labels: &[&str]) -> EndpointOrder {
+fn mk_failover(regions: &[(&str, &str)], labels: &[&str]) -> EndpointUse {
     let label = |text: &&str| match text.split_once('=') {
         Some((key, value)) => FailoverLabel { key: key.into(), value: Some(value.into()) },
         None => FailoverLabel { key: (*text).into(), value: None },
     };
     let regions = regions.iter().map(|(from, to)| ((*from).into(), (*to).into())).collect();
     let labels = labels.iter().map(label).collect();
-    EndpointOrder {
+    EndpointUse {
         locality: Some(LocalityBalancing::Failover { regions, labels }),
         ejects: true,
         mesh_tls: None,
         passes: false,
     }
 }
-fn mk_shares(entries: &[(&str, &[(&str, u32)])]) -> EndpointOrder {
+fn mk_shares(entries: &[(&str, &[(&str, u32)])]) -> EndpointUse {
     let entry = |(from, to): &(&str, &[(&str, u32)])| Distribution {
         from: (*from).into(),
         to: to.iter().map(|(place, share)| ((*place).into(), *share)).collect(),
     };
     let shares = entries.iter().map(entry).collect();
-    EndpointOrder {
+    EndpointUse {
         locality: Some(LocalityBalancing::Distribute(shares)),
         ejects: false,
         mesh_tls: None,
@@ -99,9 +99,9 @@ fn priorities(facts: &EndpointInputs, client: (&str, &str)) -> String {
 fn failover_orders_endpoints_as_recorded() {
     let (region, zone) = (labels::REGION, labels::ZONE);
     let full = [labels::NETWORK, region, zone, labels::SUBZONE];
-    let alone = EndpointOrder { locality: None, ejects: true, mesh_tls: None, passes: false };
+    let alone = EndpointUse { locality: None, ejects: true, mesh_tls: None, passes: false };
     let cases = [
-        ("none", EndpointOrder::default(), ["0000000"; 4]),
+        ("none", EndpointUse::default(), ["0000000"; 4]),
         ("outlier", alone, ["0123330", "1102221", "1110111", "1111101"]),
         ("empty setting", mk_failover(&[], &[]), ["0123330", "1102221", "1110111", "1111101"]),
         (
@@ -133,16 +133,13 @@ fn failover_orders_endpoints_as_recorded() {
 fn rule_replaces_the_traffic_distribution() {
     let near = || EndpointInputs { traffic: TrafficDistribution::SameZone, ..mk_endpoints([1; 7]) };
     let off =
-        EndpointOrder { locality: Some(LocalityBalancing::Off), ejects: true, mesh_tls: None, passes: false };
-    let no_ejection = |order: EndpointOrder| EndpointOrder { ejects: false, ..order };
+        EndpointUse { locality: Some(LocalityBalancing::Off), ejects: true, mesh_tls: None, passes: false };
+    let no_ejection = |order: EndpointUse| EndpointUse { ejects: false, ..order };
     let here = |order| priorities(&mk_ruled(near(), order, &[]), CLIENTS[0]);
     let dims = ClientDimensions::LOCALITY | ClientDimensions::NETWORK;
     let zone = shown(&endpoints(&near(), &mk_client(CLIENTS[0]).project(dims), &mut ()));
     assert_eq!(zone.iter().filter(|line| line.starts_with('0')).count(), 3, "{zone:?}");
-    assert_eq!(
-        here(EndpointOrder { locality: None, ejects: true, mesh_tls: None, passes: false }),
-        "0012220"
-    );
+    assert_eq!(here(EndpointUse { locality: None, ejects: true, mesh_tls: None, passes: false }), "0012220");
     assert_eq!(here(off), "0000000");
     assert_eq!(here(no_ejection(mk_failover(&[], &["tier"]))), "0000000");
     assert_eq!(here(mk_failover(&[], &[])), "0123330");
@@ -217,12 +214,12 @@ fn shares_are_of_each_priority() {
 #[test]
 fn subsets_have_their_own_order() {
     let subsets = [
-        ("c", "c", EndpointOrder { locality: None, ejects: true, mesh_tls: None, passes: false }),
+        ("c", "c", EndpointUse { locality: None, ejects: true, mesh_tls: None, passes: false }),
         ("b", "b", mk_shares(&[("*", &[("r1/*", 10), ("r2/*", 90)])])),
         (
             "off",
             "c",
-            EndpointOrder {
+            EndpointUse {
                 locality: Some(LocalityBalancing::Off),
                 ejects: true,
                 mesh_tls: None,
@@ -230,7 +227,7 @@ fn subsets_have_their_own_order() {
             },
         ),
     ];
-    let facts = mk_ruled(mk_endpoints([1; 7]), EndpointOrder::default(), &subsets);
+    let facts = mk_ruled(mk_endpoints([1; 7]), EndpointUse::default(), &subsets);
     let of = |name: &str| {
         let subset = Subset::new(name).unwrap();
         let assignment = endpoints_of(&facts, Some(&subset), &keyed(&facts, CLIENTS[0]), &mut ()).unwrap();
@@ -246,7 +243,7 @@ fn subsets_have_their_own_order() {
 fn key_keeps_what_the_orders_of_all_subsets_compare() {
     let near = EndpointInputs { traffic: TrafficDistribution::SameZone, ..mk_endpoints([1; 7]) };
     let subsets = [("a", "a", mk_failover(&[], &[])), ("c", "c", mk_failover(&[("r9", "r3")], &[]))];
-    let facts = mk_ruled(near, EndpointOrder::default(), &subsets);
+    let facts = mk_ruled(near, EndpointUse::default(), &subsets);
     let dims = dims() | ClientDimensions::NETWORK;
     let of = |client: (&str, &str), subset: Option<&str>| {
         let class = mk_client(client);

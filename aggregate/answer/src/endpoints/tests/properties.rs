@@ -45,7 +45,7 @@ fn some_labels(values: &'static [&'static str]) -> impl Strategy<Value = Labels>
         .prop_map(|values| ["tier", "app"].into_iter().zip(values).collect())
 }
 
-fn an_order() -> impl Strategy<Value = EndpointOrder> {
+fn an_order() -> impl Strategy<Value = EndpointUse> {
     let regions = prop::collection::vec((region(), region()), 0..2);
     let keys = vec!["tier", "app", "tier=b", "app=a", labels::NETWORK, labels::REGION, labels::ZONE];
     let label = prop::sample::select(keys).prop_map(FailoverLabel::read);
@@ -62,7 +62,7 @@ fn an_order() -> impl Strategy<Value = EndpointOrder> {
         3 => failover.prop_map(Some),
         2 => shares.prop_map(Some),
     ];
-    (locality, prop::bool::weighted(0.8)).prop_map(|(locality, ejects)| EndpointOrder {
+    (locality, prop::bool::weighted(0.8)).prop_map(|(locality, ejects)| EndpointUse {
         locality,
         ejects,
         mesh_tls: None,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Code, DestinationRule, Distribution, EndpointOrder, EndpointPolicy, Labels, LocalityBalancing, PolicyKey,
+    Code, DestinationRule, Distribution, EndpointPolicy, EndpointUse, Labels, LocalityBalancing, PolicyKey,
     PortView, Resolution, ServiceView, Subset,
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Shares<'c> {
 struct Part<'c> {
     rule: &'c PolicyKey,
     subset: Option<(&'c Subset, &'c Labels)>,
-    order: &'c EndpointOrder,
+    order: &'c EndpointUse,
 }
 
 impl<'c> Shares<'c> {
@@ -172,7 +172,7 @@ mod tests {
     /// Returns a port with subsets by version, ordered by a rule for all of its endpoints.
     fn mk_shared(shares: &[(&str, &str)], subsets: &[&str], key: &PolicyKey) -> PortView {
         let order =
-            EndpointOrder { locality: Some(mk_shares(shares)), ejects: false, mesh_tls: None, passes: false };
+            EndpointUse { locality: Some(mk_shares(shares)), ejects: false, mesh_tls: None, passes: false };
         let subset = |name: &&str| {
             (Subset::new(name).unwrap(), [("version", *name)].into_iter().collect(), order.clone())
         };

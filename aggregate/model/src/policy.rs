@@ -177,7 +177,7 @@ impl Policy {
     }
 }
 
-/// Policy as a source declares it. One at another position of its source is another value, so that it is shown where it is;
+/// Policy as a source declares it. Positions of its source are compared, so that it is shown where it is;
 /// [`DeclaredPolicy::is_served_as`] compares what clients depend on.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct DeclaredPolicy {

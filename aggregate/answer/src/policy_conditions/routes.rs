@@ -31,6 +31,9 @@ mod ports;
 mod shadowed;
 mod taken;
 
+/// Sidecars that may apply to clients, `None` for clients without one.
+type Attachable = Rc<[Option<ClientSidecar>]>;
+
 /// Conditions of VirtualServices.
 pub(super) struct RouteConditions<'c> {
     catalog: &'c Catalog,
@@ -42,7 +45,7 @@ pub(super) struct RouteConditions<'c> {
     /// Tables of VirtualServices with hosts that were merged.
     tables: BTreeMap<&'c PolicyKey, Rc<Table<'c>>>,
     /// Sidecars that may apply to clients of a namespace, of most others without one.
-    sidecars: RefCell<BTreeMap<Option<Namespace>, Rc<[Option<ClientSidecar>]>>>,
+    sidecars: RefCell<BTreeMap<Option<Namespace>, Attachable>>,
     /// Comparisons so far.
     looks: Cell<usize>,
     /// Endpoints whose labels were compared so far.
@@ -99,7 +102,7 @@ impl<'c> RouteConditions<'c> {
         (self.looks.get() <= MAX_LOOKS).then_some(())
     }
     /// Returns the Sidecars that may apply to clients of a namespace, of most others without one.
-    fn sidecars(&self, client: Option<&Namespace>) -> Rc<[Option<ClientSidecar>]> {
+    fn sidecars(&self, client: Option<&Namespace>) -> Attachable {
         let mut known = self.sidecars.borrow_mut();
         let read = || attachable(self.catalog, client).into();
         Rc::clone(known.entry(client.cloned()).or_insert_with(read))

@@ -103,7 +103,7 @@ impl<'f> Routed<'f> {
             let sent = if is_sent { self.tables.listener(&listener) } else { None };
             let Some(sent) = sent.filter(|sent| !sent.leads_to_any(&to)) else { continue };
             if !to_port.contains(&listener) {
-                steps.push(taken_step(&listener, &sent, (&rule, &to)));
+                steps.push(taken_step(&listener, sent, (&rule, &to)));
             }
             overruled.insert(rule);
         }

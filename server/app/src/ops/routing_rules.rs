@@ -65,7 +65,7 @@ impl<'a> RoutingRules<'a> {
     ) -> BTreeSet<PolicyKey> {
         let body = view.body(resource).filter(|body| !planned.is_empty() && body.len() <= self.left);
         self.left -= body.as_ref().map_or(0, |body| body.len());
-        let sent = body.and_then(|body| SentListener::read(body.clone()));
+        let sent = body.and_then(SentListener::read);
         let leads = |to: &BTreeSet<String>| sent.as_ref().is_none_or(|sent| sent.leads_to_any(to));
         planned.into_iter().filter(|(_, to)| leads(to)).map(|(rule, _)| rule).collect()
     }

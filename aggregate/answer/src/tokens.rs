@@ -4,7 +4,7 @@
 //! are encoded from, so that an edit of a selector changes no listener of workloads that stay selected. The keys that clients
 //! fetch are no part of it: an xDS cluster is named by its host and port, whether the client has it or not. Keys of an `https`
 //! address count as undeclared while their xDS cluster connects in plain text, where anyone on the way could replace them;
-//! [`KeyServers`] tells when that may have changed.
+//! [`KeyServers`] notices when that may have changed.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -127,15 +127,22 @@ pub fn attach<'c>(
     first(own).or_else(|| rooted(catalog))
 }
 
-/// Returns the Sidecars that apply to clients of a namespace, one per choice of labels; `None` for clients without one. No namespace
-/// stands for those that declare no Sidecar.
+/// Returns the Sidecars that apply to clients of a namespace, `None` for clients without one: to those that are known, by their labels,
+/// else one per choice of labels. No namespace stands for those that declare no Sidecar.
 #[must_use]
-pub fn attachable(catalog: &Catalog, namespace: Option<&Namespace>) -> Vec<Option<ClientSidecar>> {
+pub fn attachable<'a>(
+    catalog: &Catalog,
+    namespace: Option<&Namespace>,
+    known: impl Iterator<Item = &'a Labels>,
+) -> Vec<Option<ClientSidecar>> {
     let read = |(key, sidecar): (&PolicyKey, &Sidecar)| ClientSidecar::new(key, sidecar);
     let Some(namespace) = namespace else { return vec![rooted(catalog).map(read)] };
     let attached = |labels: &Labels| attach(catalog, ClientKind::Sidecar, Some(namespace), labels);
     let selectors = sidecars(catalog, namespace).map(|(_, _, sidecar)| &sidecar.selector);
-    let mut found: Vec<_> = selectors.chain([&Labels::default()]).map(attached).collect();
+    let mut found: Vec<_> = known.map(attached).collect();
+    if found.is_empty() {
+        found.extend(selectors.chain([&Labels::default()]).map(attached));
+    }
     found.sort_by_key(|one| one.map(|(key, _)| key));
     found.dedup_by_key(|one| one.map(|(key, _)| key));
     found.into_iter().map(|one| one.map(read)).collect()

@@ -31,12 +31,16 @@ mod ports;
 mod shadowed;
 mod taken;
 
+/// Most known clients of a namespace whose Sidecars are compared.
+const MAX_CLIENTS: usize = 1_000;
+
 /// Sidecars that may apply to clients, `None` for clients without one.
 type Attachable = Rc<[Option<ClientSidecar>]>;
 
 /// Conditions of VirtualServices.
 pub(super) struct RouteConditions<'c> {
     catalog: &'c Catalog,
+    beside: Beside<'c>,
     services: Services<'c>,
     /// Namespaces with clients; `None` while they are not known.
     inhabited: Option<Inhabited<'c>>,
@@ -58,6 +62,7 @@ impl<'c> RouteConditions<'c> {
         let services = Services::new(catalog, beside.elsewhere);
         let mut out = Self {
             catalog,
+            beside,
             services,
             inhabited: None,
             delegates: BTreeMap::new(),
@@ -103,9 +108,11 @@ impl<'c> RouteConditions<'c> {
     }
     /// Returns the Sidecars that may apply to clients of a namespace, of most others without one.
     fn sidecars(&self, client: Option<&Namespace>) -> Attachable {
-        let mut known = self.sidecars.borrow_mut();
-        let read = || attachable(self.catalog, client).into();
-        Rc::clone(known.entry(client.cloned()).or_insert_with(read))
+        let mut read_before = self.sidecars.borrow_mut();
+        let known = self.beside.clients.iter().filter(|one| Some(&one.namespace) == client);
+        let labels = known.map(|one| &one.labels).take(MAX_CLIENTS);
+        let read = || attachable(self.catalog, client, labels).into();
+        Rc::clone(read_before.entry(client.cloned()).or_insert_with(read))
     }
     fn completed(&self, key: &PolicyKey, host: &HostPattern) -> HostPattern {
         host.completed(key.namespace.as_str(), self.catalog.settings.domain())

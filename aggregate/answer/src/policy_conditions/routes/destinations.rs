@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClusterPolicy, Code, Hostname, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber, PortView,
-    RequestShare, RouteDestination, ServiceView, Subset, VirtualService,
+    ClientMatch, ClusterPolicy, Code, Hostname, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber,
+    PortView, RequestShare, RouteDestination, ServiceView, Subset, VirtualService,
 };
 
 use super::listening::Listening;
@@ -25,6 +25,8 @@ pub(super) struct Placed<'c> {
     is_mirror: bool,
     /// List and position of its route.
     pub(super) route: (List, usize),
+    /// Namespaces that the matches of the route name.
+    pub(super) namespaces: Vec<&'c Namespace>,
 }
 
 /// Conditions of destinations that lead nowhere, in the order of their messages, which name the destinations.
@@ -107,10 +109,16 @@ impl<'c> RouteConditions<'c> {
         target: &Target<'c>,
         clients: &Concerned,
     ) -> Option<(Code, String)> {
-        to.subset.as_ref()?;
+        let subset = to.subset.as_ref()?;
         let ports: Vec<_> = target.ports(to).collect();
         let is_lost = clients.all_lack(&target.ends, |client| declare(&ports, to, client));
-        is_lost.then(|| target.lost(to, Lack::Subset(&[])))
+        // where a rule declares it, it is of interest which one applies
+        let is_declared = || self.is_declared(&target.host, subset);
+        let lack = || clients.of_services(&target.ends).find_map(|client| target.lack(to, client));
+        is_lost.then(|| match lack().filter(|_| is_declared()) {
+            Some(lack @ Lack::Subset(_)) => target.lost(to, lack),
+            _ => target.lost(to, Lack::Undeclared),
+        })
     }
     /// Returns the service or subset of a destination that has no endpoints. Copies may be lost.
     fn lost_endpoints(&self, placed: &Placed<'_>, target: &Target<'c>) -> Option<(Code, String)> {
@@ -244,10 +252,14 @@ pub(super) fn declare(ports: &[&PortView], to: &RouteDestination, client: Option
 /// Returns the destinations of all routes, without those that receive nothing: one of several with weight 0.
 fn placed(own: &VirtualService) -> Vec<Placed<'_>> {
     let http = own.http.iter().enumerate().flat_map(|(at, route)| of_http(at, route));
-    let tls = own.tls.iter().map(|route| &route.destinations).enumerate();
-    let tls = tls.flat_map(|(at, all)| of_connections(place("tls", at, ""), (List::Tls, at), all));
-    let tcp = own.tcp.iter().map(|route| &route.destinations).enumerate();
-    let tcp = tcp.flat_map(|(at, all)| of_connections(place("tcp", at, ""), (List::Tcp, at), all));
+    let tls = own.tls.iter().enumerate().flat_map(|(at, route)| {
+        let clients = route.matches.iter().map(|found| &found.connection.clients);
+        of_connections((List::Tls, at), clients, &route.destinations)
+    });
+    let tcp = own.tcp.iter().enumerate().flat_map(|(at, route)| {
+        let clients = route.matches.iter().map(|found| &found.clients);
+        of_connections((List::Tcp, at), clients, &route.destinations)
+    });
     http.chain(tls).chain(tcp).collect()
 }
 
@@ -256,17 +268,38 @@ const fn has_share(weight: u32, destinations: usize) -> bool {
     destinations == 1 || weight > 0
 }
 
-fn of_connections<'c>(place: String, route: (List, usize), all: &'c [L4Destination]) -> Vec<Placed<'c>> {
+fn of_connections<'c>(
+    route: (List, usize),
+    clients: impl Iterator<Item = &'c ClientMatch>,
+    all: &'c [L4Destination],
+) -> Vec<Placed<'c>> {
+    let place = place(if route.0 == List::Tls { "tls" } else { "tcp" }, route.1, "");
+    let namespaces: Vec<&Namespace> = clients.filter_map(|of| of.namespace.as_ref()).collect();
     let used = all.iter().filter(|one| has_share(one.weight, all.len())).map(|one| &one.destination);
-    used.map(|to| Placed { place: place.clone(), to, is_mirror: false, route }).collect()
+    used.map(|to| Placed {
+        place: place.clone(),
+        to,
+        is_mirror: false,
+        route,
+        namespaces: namespaces.clone(),
+    })
+    .collect()
 }
 
 fn of_http<'c>(at: usize, route: &'c HttpRoute) -> Vec<Placed<'c>> {
-    let (all, place, of) = (route.action.destinations(), place("http", at, &route.name), (List::Http, at));
-    let used = all.iter().filter(|one| has_share(one.weight, all.len())).map(|one| &one.destination);
-    let used = used.map(|to| Placed { place: place.clone(), to, is_mirror: false, route: of });
+    let (all, place) = (route.action.destinations(), place("http", at, &route.name));
+    let clients = route.matches.iter().map(|found| &found.clients);
+    let namespaces: Vec<&Namespace> = clients.filter_map(|of| of.namespace.as_ref()).collect();
+    let placed = |place: String, to, is_mirror| Placed {
+        place,
+        to,
+        is_mirror,
+        route: (List::Http, at),
+        namespaces: namespaces.clone(),
+    };
+    let used = all.iter().filter(|one| has_share(one.weight, all.len()));
+    let used = used.map(|one| placed(place.clone(), &one.destination, false));
     let copies = route.settings.mirrors().filter(|mirror| mirror.share != RequestShare::NONE);
-    let copies = copies.map(|mirror| &mirror.destination);
-    let copies = copies.map(|to| Placed { place: format!("{place} mirror"), to, is_mirror: true, route: of });
+    let copies = copies.map(|mirror| placed(format!("{place} mirror"), &mirror.destination, true));
     used.chain(copies).collect()
 }

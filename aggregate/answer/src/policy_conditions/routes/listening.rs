@@ -148,16 +148,23 @@ impl<'c> RouteConditions<'c> {
 }
 
 impl Table<'_> {
-    /// Whether clients of a namespace use it: it is exported to them, and they see a service of its hosts that their Sidecar
-    /// imports, for which no other VirtualService takes their requests.
+    /// Whether clients of a namespace use it: it is exported to them, their Sidecar imports it, and they see a service of its
+    /// hosts, for which no other VirtualService takes their requests. Clients whose Sidecar does not import that service have
+    /// the routes of requests, for port 80.
     fn is_for(&self, list: List, client: Option<&Namespace>, sidecars: &[Option<ClientSidecar>]) -> bool {
         let (key, root) = self.root;
-        let is_served = |view: &ServiceView| list != List::Http || serves(view, key, client);
+        let has = |scope: Scope<'_>, view: &ServiceView| match scope.rank(view) {
+            _ if !is_exported(view, Scope::of(client)) => false,
+            Some(_) => list != List::Http || serves(view, key, client),
+            None => list == List::Http,
+        };
         let imports = |sidecar: &Option<ClientSidecar>| {
             let scope = Scope { namespace: client, sidecar: sidecar.as_ref() };
-            let mut views = self.hosts.views.iter();
-            self.hosts.is_unserved
-                || views.any(|view| is_exported(view, scope) && scope.rank(view).is_some() && is_served(view))
+            let hosts = &self.hosts;
+            scope
+                .egress()
+                .is_none_or(|egress| egress.imports_pattern(client, &key.namespace, &hosts.patterns))
+                && (hosts.is_unserved || hosts.views.iter().any(|view| has(scope, view)))
         };
         root.export.resolve(&Visibility::Public).admits(&key.namespace, client)
             && sidecars.iter().any(imports)

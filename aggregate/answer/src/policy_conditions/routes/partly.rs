@@ -35,6 +35,8 @@ pub(super) enum Lack<'c> {
     Service,
     /// None of these rules, which apply to them, declares its subset.
     Subset(&'c [PolicyKey]),
+    /// No rule declares its subset.
+    Undeclared,
 }
 
 /// Destinations that some clients lack.
@@ -71,7 +73,7 @@ impl<'c> RouteConditions<'c> {
     pub(super) fn add_lacks(
         &self,
         out: &mut Partly<'c>,
-        (placed, target): (&Placed<'_>, &Target<'c>),
+        (placed, target): (&Placed<'c>, &Target<'c>),
         clients: &Concerned,
         listening: (&PolicyKey, &Listening<'_>),
     ) -> Option<(Code, String)> {
@@ -81,7 +83,7 @@ impl<'c> RouteConditions<'c> {
         let goes_there = |client| self.receives_from(listening, placed.route, client);
         let mut lacks: BTreeMap<Lack<'c>, Vec<Option<&Namespace>>> = BTreeMap::new();
         let mut others = Vec::new();
-        for client in self.compared(placed.to, target, clients) {
+        for client in self.compared(placed, target, clients) {
             match target.lack(placed.to, client) {
                 None => others.push(client),
                 Some(lack) if self.may_have(client) && goes_there(client) => {
@@ -102,13 +104,15 @@ impl<'c> RouteConditions<'c> {
     /// Returns the namespaces whose clients are compared, with clients or not; `None` stands for most others.
     fn compared<'s>(
         &self,
-        to: &RouteDestination,
+        placed: &Placed<'s>,
         target: &'s Target<'c>,
         clients: &'s Concerned,
     ) -> BTreeSet<Option<&'s Namespace>> {
-        let policies = target.ports(to).filter_map(|port| port.cluster.inputs.policy.as_ref());
-        let ruled = policies.flat_map(|policy| policy.namespaces()).map(Some);
-        clients.of_services(&target.ends).chain(clients.of_services(&target.named)).chain(ruled).collect()
+        let policies = target.ports(placed.to).filter_map(|port| port.cluster.inputs.policy.as_ref());
+        let ruled = policies.flat_map(|policy| policy.namespaces());
+        let named = placed.namespaces.iter().copied().chain(ruled).map(Some);
+        let seeing = clients.of_services(&target.ends).chain(clients.of_services(&target.named));
+        seeing.chain(named).collect()
     }
     /// Whether clients of a namespace are known, or of most others without one, or no client is.
     fn may_have(&self, client: Option<&Namespace>) -> bool {
@@ -141,17 +145,20 @@ impl<'c> Target<'c> {
     pub(super) fn lost(&self, to: &RouteDestination, lack: Lack<'_>) -> (Code, String) {
         match (lack, &to.subset) {
             (Lack::Subset(rules), Some(subset)) => {
-                let why = match rules {
-                    [] => String::new(),
-                    rules => format!(" to its clients: {}", applied(rules)),
-                };
-                (Code::ROUTE_SUBSET_UNDECLARED, format!("{} of {}{why}", subset.as_str(), self.shown()))
+                let (subset, host) = (subset.as_str(), self.shown());
+                (
+                    Code::ROUTE_SUBSET_UNDECLARED,
+                    format!("{subset} of {host} to its clients: {}", applied(rules)),
+                )
+            }
+            (Lack::Undeclared, Some(subset)) => {
+                (Code::ROUTE_SUBSET_UNDECLARED, format!("{} of {}", subset.as_str(), self.shown()))
             }
             _ => (Code::ROUTE_DESTINATION_HIDDEN, self.host.to_string()),
         }
     }
     /// Returns what clients of a namespace lack.
-    fn lack(&self, to: &RouteDestination, client: Option<&Namespace>) -> Option<Lack<'c>> {
+    pub(super) fn lack(&self, to: &RouteDestination, client: Option<&Namespace>) -> Option<Lack<'c>> {
         if !see(&self.named, client) || !see(&self.ends, client) {
             return Some(Lack::Service);
         }

@@ -68,6 +68,8 @@ impl Listened {
 /// Services of the hosts of a VirtualService.
 #[derive(Default)]
 pub(super) struct HostServices<'c> {
+    /// The hosts, complete.
+    pub(super) patterns: Vec<HostPattern>,
     pub(super) views: Vec<&'c Arc<ServiceView>>,
     /// Whether no service of one of the hosts is known, so that clients of every namespace may send requests to it.
     pub(super) is_unserved: bool,
@@ -96,6 +98,7 @@ impl<'c> RouteConditions<'c> {
             out.is_elsewhere |= self.services.are_elsewhere(host);
             out.views.extend(views);
         }
+        out.patterns = hosts;
         out
     }
 }

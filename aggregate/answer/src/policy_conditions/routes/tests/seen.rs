@@ -6,6 +6,7 @@ use tributary_model::{
 };
 
 use super::*;
+use crate::policy_conditions::Selectable;
 
 /// Returns a service of which a rule declares subset v1 to clients of a namespace, or to all.
 fn mk_ruled(host: &str, client: Option<&str>) -> Arc<ServiceView> {
@@ -140,6 +141,50 @@ fn clients_whose_sidecar_does_not_import_the_host_lack_nothing() {
     assert_eq!(found(("shop", &["other/*"], &[])), [OVERRULED], "a Sidecar of others");
     assert_eq!(found(("istio-system", &["./*"], &[])), [""; 0], "that of the root namespace");
     assert_eq!(found(("other", &["other/*"], &[("app", "x")])), [OVERRULED], "other clients have none");
+}
+
+fn mk_declared_in(namespace: &str, view: &ServiceView) -> Arc<ServiceView> {
+    let key = mk_key(view.key.host.as_str(), namespace);
+    Arc::new(ServiceView { key, ..view.clone() })
+}
+
+#[test]
+fn clients_have_the_routes_of_virtual_services_that_their_sidecar_imports() {
+    let found = |hosts: &[&str], labels: &[(&str, &str)]| {
+        let sidecar = Sidecar {
+            egress: mk_egress(&[(None, hosts)]),
+            selector: labels.iter().copied().collect(),
+            ..Sidecar::default()
+        };
+        let route = || vec![mk_to_subset("pay.shop.svc", "v1")];
+        let candidate = mk_candidate("a", "pay.shop.svc", Visibility::Public, route());
+        let all = vec![mk_service("a", &["pay.shop.svc"], route()), mk_sidecar("other", "s", sidecar)];
+        let service = mk_declared_in("infra", &mk_overruled("other", vec![candidate]));
+        let other = Selectable { labels: [("app", "web")].into_iter().collect(), ..mk_selectable("other") };
+        let clients = [mk_selectable("shop"), mk_selectable("web"), other];
+        let found = shown_beside(vec![service], all, Beside { clients: &clients, elsewhere: None });
+        found.into_iter().filter(|line| line.starts_with("a:")).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["*/*"], &[]), [OVERRULED]);
+    assert_eq!(found(&["shop/*"], &[]), [OVERRULED], "the service need not be imported");
+    assert_eq!(found(&["infra/*"], &[]), [""; 0], "they have the usual route");
+    assert_eq!(found(&["infra/*"], &[("app", "web")]), [""; 0], "it selects the only client that is known");
+    assert_eq!(found(&["infra/*"], &[("app", "api")]), [OVERRULED]);
+}
+
+#[test]
+fn clients_that_a_route_names_are_compared_without_known_ones() {
+    let own = {
+        let view = ServiceView::clone(&mk_served("own.shop.svc", true, vec![]));
+        let declared = mk_view("own.shop.svc", "shop", &[Visibility::Namespaces([mk_ns("web")].into())]);
+        Arc::new(ServiceView { declarations: declared.declarations.clone(), ..view })
+    };
+    let route = mk_for_clients_of("other", mk_route(&[], &["own.shop.svc"]));
+    let candidate = mk_candidate("a", "pay.shop.svc", Visibility::Public, vec![route.clone()]);
+    let services = vec![own, mk_served("pay.shop.svc", true, vec![candidate])];
+    let hidden =
+        "a: TRB0465 no client of it may see these destinations, by their exportTo: http[0] (own.shop.svc)";
+    assert_eq!(shown_to(services, vec![mk_service("a", &["pay.shop.svc"], vec![route])], &[]), [hidden]);
 }
 
 #[test]

@@ -59,6 +59,10 @@ impl SentListener {
         out.clusters = connected.chain(within).collect();
         Some(out)
     }
+    /// Whether it has this route table, or a table of its own.
+    pub(super) fn takes_requests(&self, table: &str) -> bool {
+        self.tables.contains(table) || !self.hosts.is_empty()
+    }
     /// Whether it names one of these xDS clusters.
     pub(super) fn leads_to_any(&self, to: &BTreeSet<String>) -> bool {
         to.iter().any(|name| self.clusters.contains(name))

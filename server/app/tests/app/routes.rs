@@ -16,6 +16,7 @@ mod listeners;
 mod lost;
 mod own_listeners;
 mod rejected;
+mod taken;
 
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";
 const PAY: &str = "outbound|80||pay.shop.example";
@@ -289,44 +290,6 @@ async fn connections_that_routes_lead_to_a_subset_reach_the_service() {
     let second = world.run(&explain(2)).await.out;
     let lost = "connections go to outbound|3306|v1|db.shop.example, not to outbound|3306||db.shop.example with the endpoint";
     assert!(second.contains("TRB0532") && second.contains(lost), "{second}");
-    world.server.stop().await;
-}
-
-#[tokio::test]
-async fn routes_of_a_service_whose_address_another_one_has_do_not_count() {
-    let service = |host: &str, endpoint: &str| {
-        format!(
-            "hosts: [{host}.shop.example], addresses: [10.96.0.3], ports: [{{number: 3306, name: sql, protocol: TCP}}], \
-             resolution: STATIC, endpoints: [{{address: {endpoint}}}]"
-        )
-    };
-    let routes = "hosts: [late.shop.example], tcp: [{route: [{destination: {host: other.shop.example}}]}]";
-    let other = service("other", "10.0.0.3").replace("10.96.0.3", "10.96.0.4");
-    let dir = mk_folder(&[
-        ("a.yaml", mk_object("ServiceEntry", "early", &service("early", "10.0.0.1"))),
-        ("b.yaml", mk_object("ServiceEntry", "late", &service("late", "10.0.0.2"))),
-        ("c.yaml", mk_object("ServiceEntry", "other", &other)),
-        ("routes.yaml", mk_object("VirtualService", "late-routes", routes)),
-    ]);
-    let world = World::start(&["--registry", &file_registry(&dir)]).await;
-    world.until("get endpoints", "10.0.0.3:3306").await;
-    world.until("get policies", "late-routes").await;
-    let names = ["early", "late", "other"].map(|name| format!("outbound|3306||{name}.shop.example"));
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let wanted: [(&str, &[&str]); 3] = [(CDS, &["*"]), (EDS, &names), (LDS, &["*"])];
-    let _stream = connect(&world, SIDECAR, "", &wanted).await;
-    world.until("get clients", "SYNCED").await;
-    let late = world.run(&format!("why-not late.shop.example --for-client {SIDECAR}")).await;
-    let taken = "connections go to outbound|3306||early.shop.example, not to outbound|3306||other.shop.example as VirtualService \
-                 shop/late-routes declares: another service has the address and port";
-    assert_eq!(late.exit, Ok(Exit::No), "{}", late.out);
-    assert!(late.out.contains(taken) && !late.out.contains("TRB0547"), "{}", late.out);
-    assert!(!late.out.contains("a VirtualService leads the connections"), "{}", late.out);
-    let explained = format!("explain 10.0.0.2:3306 --host late.shop.example --for-client {SIDECAR}");
-    let explained = world.run(&explained).await.out;
-    assert!(explained.contains("TRB0532") && !explained.contains("TRB0547"), "{explained}");
-    let resources = world.run(&format!("get resources {SIDECAR} --type lds")).await.out;
-    assert!(!resources.contains("late-routes"), "{resources}");
     world.server.stop().await;
 }
 

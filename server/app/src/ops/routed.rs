@@ -396,10 +396,13 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted>) -> 
         }
         (routes, None) => format!("take {}{rules}", counted(routes.len())),
     };
+    // Envoy answers what no route takes
+    let has_rest = of.routes.iter().any(|route| route.conditions.is_empty());
+    let rest = if has_rest { "" } else { "; others get answer 404" };
     deliver_step((
         verdict,
         code,
-        format!("RDS {table}, virtual host {}: requests for {host} {what}", of.name),
+        format!("RDS {table}, virtual host {}: requests for {host} {what}{rest}", of.name),
     ))
 }
 

@@ -82,10 +82,13 @@ impl SentRoute {
         self.action.clusters().chain(self.copied_to())
     }
     fn read(route: &pb::Route) -> Self {
+        let action = Action::read(route.action.as_ref());
+        // no request arrives behind a fault that answers all of them
+        let abort = action::abort_of_all(route);
         Self {
             name: route.name.clone(),
             conditions: route.r#match.as_ref().map(conditions::read).unwrap_or_default(),
-            action: Action::read(route.action.as_ref()),
+            action: abort.map_or(action, Action::Answer),
             copies: action::copies(route),
             settings: action::settings(route),
             rule: rule(route),

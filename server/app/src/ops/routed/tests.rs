@@ -78,3 +78,13 @@ fn listener_of_another_service_is_a_warning() {
     let lost = lost_step("0.0.0.0_80", &port("outbound|80||pay.shop"), &found).unwrap();
     assert!(lost.detail.contains("connections are taken as HTTP requests by route table 80, not to"));
 }
+
+#[test]
+fn requests_that_no_route_takes_are_named() {
+    let own = || &[("outbound|80||pay.shop", 1)];
+    let (verdict, _, detail) = mk_step(vec![mk_route(&["path /a*"], own())]);
+    assert_eq!(verdict, Verdict::Pass);
+    assert!(detail.ends_with("leads to outbound|80||pay.shop; others get answer 404"), "{detail}");
+    let (_, _, detail) = mk_step(vec![mk_route(&["path /a*"], own()), mk_route(&[], own())]);
+    assert!(!detail.contains("404"), "{detail}");
+}

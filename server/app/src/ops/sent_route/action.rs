@@ -8,7 +8,9 @@ use envoy_types::pb::envoy::config::route::v3::route_action::{
     ClusterSpecifier as To, HostRewriteSpecifier as Host,
 };
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
-use envoy_types::pb::envoy::extensions::filters::http::fault::v3::HttpFault;
+use envoy_types::pb::envoy::extensions::filters::common::fault::v3::fault_delay::FaultDelaySecifier;
+use envoy_types::pb::envoy::extensions::filters::http::fault::v3::fault_abort::ErrorType;
+use envoy_types::pb::envoy::extensions::filters::http::fault::v3::{FaultAbort, HttpFault};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::google::protobuf::{Any, Duration};
 use prost::Message as _;
@@ -138,31 +140,62 @@ pub(super) fn settings(route: &pb::Route) -> Vec<String> {
     for (side, added, removed) in sides {
         out.extend(headers(side, added, removed));
     }
-    let filters = route.typed_per_filter_config.iter().filter(|(_, config)| has_effect(config));
-    let mut filters: Vec<&str> = filters.map(|(name, _)| of_filter(name)).collect();
+    let mut filters: Vec<String> =
+        route.typed_per_filter_config.iter().flat_map(|(name, config)| of_filter(name, config)).collect();
     filters.sort_unstable();
-    out.extend(filters.into_iter().map(str::to_owned));
+    out.extend(filters);
     out
 }
 
-/// Whether settings of a filter do something: faults without a share of the requests do not.
-fn has_effect(config: &Any) -> bool {
-    let fault = HttpFault::decode(&*config.value).ok().filter(|_| config.type_url.ends_with(".HTTPFault"));
-    fault.is_none_or(|fault| {
-        let shares = [
-            fault.delay.and_then(|of| of.percentage),
-            fault.abort.and_then(|of| of.percentage),
-            fault.response_rate_limit.and_then(|of| of.percentage),
-        ];
-        shares.iter().flatten().any(|share| share.numerator > 0)
-    })
+/// Returns what a filter does with the requests of a route.
+fn of_filter(name: &str, config: &Any) -> Vec<String> {
+    match (name, fault(config)) {
+        (_, Some(fault)) => faults(&fault),
+        ("envoy.filters.http.fault", None) => vec!["faults".to_owned()],
+        ("envoy.filters.http.cors", None) => vec!["cross-origin requests".to_owned()],
+        (name, None) => vec![name.to_owned()],
+    }
 }
 
-fn of_filter(name: &str) -> &str {
-    match name {
-        "envoy.filters.http.fault" => "faults",
-        "envoy.filters.http.cors" => "cross-origin requests",
-        name => name,
+fn fault(config: &Any) -> Option<HttpFault> {
+    let is_fault = config.type_url.ends_with(".HTTPFault");
+    HttpFault::decode(&*config.value).ok().filter(|_| is_fault)
+}
+
+/// Returns the faults that some requests have, with their share.
+fn faults(fault: &HttpFault) -> Vec<String> {
+    let share = |of: Option<&FractionalPercent>| of.filter(|of| of.numerator > 0).map(fractional);
+    let delay = fault.delay.as_ref().and_then(|delay| {
+        let share = share(delay.percentage.as_ref())?;
+        let by = match &delay.fault_delay_secifier {
+            Some(FaultDelaySecifier::FixedDelay(of)) => format!(" of {}", seconds(of)),
+            _ => String::new(),
+        };
+        Some(format!("delay{by} for {share}"))
+    });
+    let abort = fault.abort.as_ref().and_then(|abort| {
+        Some(format!("answer {} for {}", status(abort), share(abort.percentage.as_ref())?))
+    });
+    let limit = fault.response_rate_limit.as_ref();
+    let limit = limit.and_then(|limit| share(limit.percentage.as_ref()));
+    let limit = limit.map(|share| format!("limited responses for {share}"));
+    [delay, abort, limit].into_iter().flatten().collect()
+}
+
+/// Returns the answer that every request of a route gets from a fault.
+pub(super) fn abort_of_all(route: &pb::Route) -> Option<String> {
+    let mut aborts = route.typed_per_filter_config.values().filter_map(fault).filter_map(|of| of.abort);
+    let is_all = |abort: &FaultAbort| {
+        abort.percentage.as_ref().is_some_and(|of| u64::from(of.numerator) >= whole(of.denominator))
+    };
+    aborts.find(is_all).map(|abort| format!("answer {} by a fault", status(&abort)))
+}
+
+fn status(abort: &FaultAbort) -> String {
+    match &abort.error_type {
+        Some(ErrorType::HttpStatus(status)) => status.to_string(),
+        Some(ErrorType::GrpcStatus(status)) => format!("gRPC status {status}"),
+        _ => "that the request names".to_owned(),
     }
 }
 
@@ -198,13 +231,20 @@ fn retries(policy: &pb::RetryPolicy) -> String {
 }
 
 fn fraction(of: &RuntimeFractionalPercent) -> Option<String> {
-    let FractionalPercent { numerator, denominator } = of.default_value.as_ref()?;
-    let whole = match denominator {
+    of.default_value.as_ref().map(fractional)
+}
+
+fn fractional(of: &FractionalPercent) -> String {
+    percent(of.numerator.into(), whole(of.denominator))
+}
+
+/// Returns what a denominator stands for.
+const fn whole(denominator: i32) -> u64 {
+    match denominator {
         0 => 100,
         1 => 10_000,
         _ => 1_000_000,
-    };
-    Some(percent((*numerator).into(), whole))
+    }
 }
 
 fn hash(of: &Hash) -> String {

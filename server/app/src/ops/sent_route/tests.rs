@@ -13,7 +13,7 @@ use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use envoy_types::pb::envoy::config::route::v3::*;
 use envoy_types::pb::envoy::extensions::filters::common::fault::v3::FaultDelay;
-use envoy_types::pb::envoy::extensions::filters::http::fault::v3::HttpFault;
+use envoy_types::pb::envoy::extensions::filters::http::fault::v3::{FaultAbort, HttpFault, fault_abort};
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
@@ -210,7 +210,7 @@ fn settings_of_a_route_are_named() {
         let of = HashMap::from([("envoy.filters.http.fault".to_owned(), config)]);
         SentRoute::read(&Route { typed_per_filter_config: of, ..mk_forward(mk_to("a")) }).settings
     };
-    assert_eq!(faults(Some(FractionalPercent { numerator: 1, denominator: 0 })), ["faults"]);
+    assert_eq!(faults(Some(FractionalPercent { numerator: 1, denominator: 0 })), ["delay for 1 %"]);
     assert_eq!(faults(Some(FractionalPercent::default())), [""; 0], "no request has them");
     assert_eq!(faults(None), [""; 0]);
     let exact = |path| {
@@ -226,6 +226,27 @@ fn settings_of_a_route_are_named() {
     };
     let grpc = RouteAction { max_stream_duration: Some(max), ..mk_to("a") };
     assert_eq!(SentRoute::read(&mk_forward(grpc)).settings, ["timeout 2 s"], "as gRPC reads it");
+}
+
+#[test]
+fn fault_that_answers_every_request_takes_the_place_of_the_action() {
+    let read = |numerator: u32| {
+        let percentage = Some(FractionalPercent { numerator, denominator: 0 });
+        let abort = FaultAbort {
+            percentage,
+            error_type: Some(fault_abort::ErrorType::HttpStatus(418)),
+            ..FaultAbort::default()
+        };
+        let fault = HttpFault { abort: Some(abort), ..HttpFault::default() };
+        let type_url = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault".to_owned();
+        let config = Any { type_url, value: fault.encode_to_vec() };
+        let of = HashMap::from([("envoy.filters.http.fault".to_owned(), config)]);
+        let route = SentRoute::read(&Route { typed_per_filter_config: of, ..mk_forward(mk_to("a")) });
+        (route.action.to_string(), route.action.clusters().count(), route.settings.join(", "))
+    };
+    assert_eq!(read(50), ("a".to_owned(), 1, "answer 418 for 50 %".to_owned()));
+    assert_eq!(read(100), ("answer 418 by a fault".to_owned(), 0, "answer 418 for 100 %".to_owned()));
+    assert_eq!(read(0), ("a".to_owned(), 1, String::new()));
 }
 
 #[test]

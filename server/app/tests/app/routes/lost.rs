@@ -197,3 +197,17 @@ async fn connections_that_another_service_has_are_listed_as_such() {
     assert!(why.contains("TRB0532") && exit == Exit::No, "{why}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn service_behind_a_fault_that_answers_all_requests_is_not_reached() {
+    let abort = "fault: {abort: {httpStatus: 418, percentage: {value: 100}}}";
+    let (_dir, world) =
+        mk_world(&format!("{{{abort}, route: [{{destination: {{host: pay.shop.example}}}}]}}")).await;
+    let _stream = connect_sidecar(&world).await;
+    let (why, exit) = run(&world, "why-not pay.shop.example:80").await;
+    assert_eq!(exit, Exit::No, "{why}");
+    assert!(why.contains("requests for pay.shop.example get answer 418 by a fault"), "{why}");
+    let (routes, _) = run(&world, "get routes pay.shop.example:80").await;
+    assert!(routes.contains("answer 418 by a fault"), "{routes}");
+    world.server.stop().await;
+}

@@ -6,12 +6,12 @@
 //! address count as undeclared while their xDS cluster connects in plain text, where anyone on the way could replace them;
 //! [`KeyServers`] notices when that may have changed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientTls, ClusterInputs, KeysUri, Labels, Namespace, PolicyKey, PolicyKind, PortView,
-    RequestAuthentication, ResourceInputs, Shared, TokenKeys, TokenRule,
+    Catalog, ClientTls, ClusterInputs, Hostname, KeysUri, Labels, Namespace, PolicyKey, PolicyKind,
+    PortNumber, PortView, RequestAuthentication, ResourceInputs, Shared, TokenKeys, TokenRule,
 };
 
 use crate::policies;
@@ -60,21 +60,28 @@ fn secured(catalog: &Catalog, namespace: Option<&Namespace>, rule: &TokenRule) -
 /// service of the host. Mesh TLS that is automatic does not count: endpoints without it are reached in plain text.
 pub(crate) fn is_plain(catalog: &Catalog, namespace: Option<&Namespace>, from: &KeysUri) -> bool {
     from.is_tls
-        && servers(catalog, from).any(|port| {
+        && servers(catalog, &from.host, from.port).any(|port| {
             let tls = port.cluster.inputs.policy_of(namespace).and_then(|policy| policy.whole.tls.as_deref());
             tls.is_none_or(|tls| *tls == ClientTls::Disable)
         })
 }
 
 /// Returns the ports of the services of an address of keys, of whichever clients.
-fn servers<'c>(catalog: &'c Catalog, from: &KeysUri) -> impl Iterator<Item = &'c PortView> {
-    let (entry, port) = (catalog.hosts.get(&from.host), from.port);
+fn servers<'c>(
+    catalog: &'c Catalog,
+    host: &Hostname,
+    port: PortNumber,
+) -> impl Iterator<Item = &'c PortView> + use<'c> {
+    let entry = catalog.hosts.get(host);
     entry.into_iter().flat_map(|entry| entry.claimants.iter()).filter_map(move |view| view.port(port))
 }
 
-/// Facts beside the policies on which [`token_checks`] depend: the xDS clusters of `https` addresses of keys.
+/// Facts beside the policies on which [`token_checks`] depend: the xDS clusters of `https` addresses of keys, each address once.
 #[derive(Debug, Clone, Default)]
-pub struct KeyServers(Vec<(KeysUri, Vec<Shared<ResourceInputs<ClusterInputs>>>)>);
+pub struct KeyServers(BTreeMap<(Hostname, PortNumber), Vec<KeyCluster>>);
+
+/// Inputs of the xDS cluster of one service of an address; compared by identity.
+type KeyCluster = Shared<ResourceInputs<ClusterInputs>>;
 
 impl KeyServers {
     /// Reads them.
@@ -84,25 +91,29 @@ impl KeyServers {
         let first = PolicyKey { kind, namespace: Namespace::unnamed(), name: "".into() };
         let all = catalog.policies.range(first..).map_while(|(_, view)| view.request_authentication());
         let keys = all.flat_map(|policy| policy.rules.iter().map(|rule| &rule.keys));
-        let fetched = keys.filter_map(|keys| match keys {
-            TokenKeys::Fetched(from) if from.is_tls => Some(from),
-            _ => None,
-        });
-        Self(fetched.map(|from| (from.clone(), clusters(catalog, from).collect())).collect())
+        let mut out = BTreeMap::new();
+        for keys in keys {
+            if let TokenKeys::Fetched(from) = keys
+                && from.is_tls
+            {
+                let clusters = || clusters(catalog, (&from.host, from.port)).cloned().collect();
+                out.entry((from.host.clone(), from.port)).or_insert_with(clusters);
+            }
+        }
+        Self(out)
     }
-    /// Whether a catalog with the same policies has the same.
+    /// Whether a catalog with the same policies has the same. Called for each client in each round.
     #[must_use]
     pub fn is_of(&self, catalog: &Catalog) -> bool {
-        self.0.iter().all(|(from, known)| clusters(catalog, from).eq(known.iter().cloned()))
+        self.0.iter().all(|((host, port), known)| clusters(catalog, (host, *port)).eq(known))
     }
 }
 
 fn clusters<'c>(
     catalog: &'c Catalog,
-    from: &KeysUri,
-) -> impl Iterator<Item = Shared<ResourceInputs<ClusterInputs>>> + use<'c> {
-    let ports: Vec<_> = servers(catalog, from).map(|port| port.cluster.clone()).collect();
-    ports.into_iter()
+    (host, port): (&Hostname, PortNumber),
+) -> impl Iterator<Item = &'c KeyCluster> + use<'c> {
+    servers(catalog, host, port).map(|port| &port.cluster)
 }
 
 /// Returns the policies that select a workload of a namespace with these labels, as

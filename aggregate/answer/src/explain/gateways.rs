@@ -66,46 +66,55 @@ fn explanation(
         return out;
     }
     let behind = stands_in(catalog, (key, gateway), client);
-    let verdict = if behind.is_empty() { Verdict::Warn } else { Verdict::Pass };
-    let stands_in = step(Stage::Network, (verdict, Code::THROUGH_GATEWAY), named(&behind));
+    let verdict = if behind.count == 0 { Verdict::Warn } else { Verdict::Pass };
+    let stands_in = step(Stage::Network, (verdict, Code::THROUGH_GATEWAY), behind.text());
     out.add([
         step(Stage::Source, (Verdict::Pass, Code::GATEWAY), declared),
         TraceStep { object: None, ..stands_in },
     ]);
-    if !behind.is_empty() {
+    if behind.count > 0 {
         out.verdict = Outcome::Served;
     }
     out
 }
 
-/// Returns the endpoints behind a gateway, each with its service port.
-fn stands_in(
-    catalog: &Catalog,
-    (key, gateway): (&GatewayKey, &Gateway),
-    client: Option<&Client>,
-) -> Vec<String> {
-    let Some(Destination::Ip(ip, number)) = target(gateway) else { return Vec::new() };
-    let mut out = Vec::new();
+/// Endpoints behind a gateway, each with its service port. Only the first are named.
+#[derive(Default)]
+struct Behind {
+    named: Vec<String>,
+    count: usize,
+}
+
+impl Behind {
+    fn add<'a>(&mut self, all: &[Destination<'a>], of: &ServingPort<'_>) {
+        let left = MAX_NAMED.saturating_sub(self.named.len());
+        let name = |one: &Destination<'a>| format!("{one} of {}:{}", of.view.key.host, of.port.number);
+        self.named.extend(all.iter().take(left).map(name));
+        self.count += all.len();
+    }
+    fn text(&self) -> String {
+        let shown = self.named.join(", ");
+        match self.count.saturating_sub(self.named.len()) {
+            _ if self.count == 0 => "it stands in for no healthy endpoint".to_owned(),
+            0 => format!("it stands in for {shown}"),
+            more => format!("it stands in for {shown} and {more} more"),
+        }
+    }
+}
+
+/// Returns the endpoints behind a gateway.
+fn stands_in(catalog: &Catalog, (key, gateway): (&GatewayKey, &Gateway), client: Option<&Client>) -> Behind {
+    let mut out = Behind::default();
+    let Some(Destination::Ip(ip, number)) = target(gateway) else { return out };
     for view in catalog.services() {
         for port in view.ports.iter().filter(|port| port.endpoints.inputs.gated(&key.network).is_some()) {
             let serving = ServingPort { view, port, endpoint: String::new() };
             if client.is_none_or(|client| serves(catalog, &serving, client, &mut ())) {
                 let client = client.map(|client| key_of(&port.endpoints, &client.class));
                 let at = (&key.network, SocketAddr::new(ip, number));
-                let all = behind(&port.endpoints.inputs, at, client.as_ref());
-                out.extend(all.iter().map(|one| format!("{one} of {}:{}", view.key.host, port.number)));
+                out.add(&behind(&port.endpoints.inputs, at, client.as_ref()), &serving);
             }
         }
     }
     out
-}
-
-fn named(behind: &[String]) -> String {
-    let more = behind.len().saturating_sub(MAX_NAMED);
-    let shown = behind.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match behind.len() {
-        0 => "it stands in for no healthy endpoint".to_owned(),
-        _ if more > 0 => format!("it stands in for {shown} and {more} more"),
-        _ => format!("it stands in for {shown}"),
-    }
 }

@@ -45,8 +45,10 @@ impl<'a> RoutingRules<'a> {
             ResourceType::Listener if self.class.kind == ClientKind::Sidecar => {
                 let (catalog, class) = (self.catalog, self.class);
                 let all = self.listeners.get_or_insert_with(|| of_listeners(catalog, class));
-                let planned = all.get(&*resource.name).cloned().unwrap_or_default();
-                self.of_listener(view, resource, planned)
+                match all.get(&*resource.name).cloned() {
+                    Some(planned) => self.of_listener(view, resource, planned),
+                    None => BTreeSet::new(),
+                }
             }
             _ => BTreeSet::new(),
         }
@@ -63,7 +65,7 @@ impl<'a> RoutingRules<'a> {
         resource: &SentResource,
         planned: PlannedRules,
     ) -> BTreeSet<PolicyKey> {
-        let body = view.body(resource).filter(|body| !planned.is_empty() && body.len() <= self.left);
+        let body = view.body(resource).filter(|body| body.len() <= self.left);
         self.left -= body.as_ref().map_or(0, |body| body.len());
         let sent = body.and_then(SentListener::read);
         let leads = |to: &BTreeSet<String>| sent.as_ref().is_none_or(|sent| sent.leads_to_any(to));

@@ -184,3 +184,40 @@ impl PartialEq for OwnPolicies {
     }
 }
 impl Eq for OwnPolicies {}
+
+#[cfg(test)]
+mod tests {
+    use tributary_fixtures::{mk_host, mk_policy, mk_port, mk_token_rule};
+    use tributary_model::{KeysUri, Policy, RequestAuthentication, Resolution, TokenKeys};
+
+    use super::*;
+    use crate::fixtures::{Svc, World, mk_svc};
+
+    #[test]
+    fn policies_are_read_again_when_the_cluster_of_their_keys_changes() {
+        let mut world = World::default();
+        let policies = |uri: &str| {
+            let from = KeysUri {
+                uri: uri.into(),
+                is_tls: uri.starts_with("https"),
+                host: mk_host("keys.test"),
+                port: mk_port(80),
+            };
+            let rules = [mk_token_rule("iss", TokenKeys::Fetched(from))].into();
+            let policy = RequestAuthentication { rules, ..RequestAuthentication::default() };
+            OrdMap::from_iter([mk_policy("shop", "a", Policy::RequestAuthentication(policy))])
+        };
+        let (secure, plain) = (policies("https://keys.test:80/"), policies("http://keys.test/"));
+        let mut at = |services: &[Svc], policies: &OrdMap<PolicyKey, Shared<PolicyView>>| Catalog {
+            policies: policies.clone(),
+            ..(*world.next(services)).clone()
+        };
+        let keys = || mk_svc("keys.test");
+        let (set, open) = (PolicySet::new(&at(&[keys()], &secure)), PolicySet::new(&at(&[keys()], &plain)));
+        let moved = [keys().at(&["10.9.9.9"]), mk_svc("other.test")];
+        assert!(set.is_of(&at(&moved, &secure)), "endpoints and other services do not count");
+        let resolved = [keys().resolved(Resolution::DnsStrict)];
+        assert!(!set.is_of(&at(&resolved, &secure)) && !set.is_of(&at(&[], &secure)));
+        assert!(open.is_of(&at(&resolved, &plain)), "of http nothing counts");
+    }
+}

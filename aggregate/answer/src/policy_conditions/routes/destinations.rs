@@ -117,7 +117,7 @@ impl<'c> RouteConditions<'c> {
         let lack = || clients.of_services(&target.ends).find_map(|client| target.lack(to, client));
         is_lost.then(|| match lack().filter(|_| is_declared()) {
             Some(lack @ Lack::Subset(_)) => target.lost(to, lack),
-            _ => target.lost(to, Lack::Undeclared),
+            _ => (Code::ROUTE_SUBSET_UNDECLARED, format!("{} of {}", subset.as_str(), target.shown())),
         })
     }
     /// Returns the service or subset of a destination that has no endpoints. Copies may be lost.

@@ -35,8 +35,6 @@ pub(super) enum Lack<'c> {
     Service,
     /// None of these rules, which apply to them, declares its subset.
     Subset(&'c [PolicyKey]),
-    /// No rule declares its subset.
-    Undeclared,
 }
 
 /// Destinations that some clients lack.
@@ -150,9 +148,6 @@ impl<'c> Target<'c> {
                     Code::ROUTE_SUBSET_UNDECLARED,
                     format!("{subset} of {host} to its clients: {}", applied(rules)),
                 )
-            }
-            (Lack::Undeclared, Some(subset)) => {
-                (Code::ROUTE_SUBSET_UNDECLARED, format!("{} of {}", subset.as_str(), self.shown()))
             }
             _ => (Code::ROUTE_DESTINATION_HIDDEN, self.host.to_string()),
         }

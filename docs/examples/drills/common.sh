@@ -11,7 +11,8 @@ served() { tributary get endpoints --no-headers "$@" | awk '$4 == "HEALTHY" {pri
 begin() {
   served > "$work/before"
   [ -s "$work/before" ] || end_with "nothing is served before the drill"
-  while sleep 0.2; do
+  while [ ! -e "$work/ended" ]; do
+    sleep 0.2
     served > "$work/now" || continue
     comm -23 "$work/before" "$work/now" >> "$work/missing"
   done &
@@ -20,8 +21,9 @@ begin() {
 
 # Ends the drill: it fails if an endpoint was missing once, or is now. $1 are endpoints that may be.
 end() {
-  kill "$sampling"
-  wait "$sampling" || true
+  # The sample that is being taken is finished first: both write the same file.
+  touch "$work/ended"
+  wait "$sampling"
   served > "$work/now"
   comm -23 "$work/before" "$work/now" >> "$work/missing"
   sort -u "$work/missing" | comm -23 - "${1:-/dev/null}" > "$work/lost"

@@ -105,7 +105,7 @@ impl<'l, O: Origin> Cell<'l, O> {
     /// Returns true if the services were found but something else that was remembered was not: then the server
     /// waits for it.
     async fn is_short(&mut self) -> Result<bool> {
-        let waits = self.row.serves == Serves::BeforeOrUnknown && !self.server.is_ready().await?;
+        let waits = self.row.serves != Serves::Before && !self.server.is_ready().await?;
         let log = self.server.process().output();
         ensure!(!waits || log.contains("is not restored"), "it is not ready, and found everything: {log}");
         Ok(waits)

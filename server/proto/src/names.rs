@@ -1,4 +1,4 @@
-//! Text and lists of names as ranges of a received buffer.
+//! Text and lists of names of a received message.
 
 use bytes::Bytes;
 
@@ -51,38 +51,61 @@ impl std::fmt::Display for Text {
     }
 }
 
-/// A list of resource names: views of one received buffer, each at most [`MAX_NAME`] long.
+/// A list of resource names, each at most [`MAX_NAME`] long.
+///
+/// The names are copied behind each other: thousands of them are cheaper to copy than to count as views of the received
+/// buffer, and each is checked once.
 #[derive(Debug, Clone, Default)]
-pub struct Names(Vec<Text>);
+pub struct Names {
+    text: String,
+    /// Where each name ends in the text.
+    ends: Vec<u32>,
+}
 
 impl Names {
     /// Adds a name; an error if the list or the name exceeds its bound.
-    pub fn push(&mut self, field: u32, bytes: Bytes) -> Result<(), ProtoError> {
-        if self.0.len() >= MAX_NAMES {
+    pub fn push(&mut self, field: u32, name: &[u8]) -> Result<(), ProtoError> {
+        if self.ends.len() >= MAX_NAMES {
             return Err(ProtoError::TooLarge { what: "the list of resource names", limit: MAX_NAMES });
         }
-        self.0.push(Text::bounded(field, "a resource name", bytes, MAX_NAME)?);
+        if name.len() > MAX_NAME {
+            return Err(ProtoError::TooLarge { what: "a resource name", limit: MAX_NAME });
+        }
+        let name = std::str::from_utf8(name).map_err(|_| ProtoError::NotText { field })?;
+        self.add(name);
         Ok(())
+    }
+    fn add(&mut self, name: &str) {
+        self.text.push_str(name);
+        // bounded by the lengths and the number of names
+        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
     }
     /// Returns the names, in order of arrival.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
-        self.0.iter().map(Text::as_str)
+        let mut from = 0;
+        self.ends.iter().map(move |end| {
+            let range = from..*end as usize;
+            from = range.end;
+            self.text.get(range).unwrap_or_default()
+        })
     }
     /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.ends.len()
     }
     /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ends.is_empty()
     }
 }
 
 impl<'a> FromIterator<&'a str> for Names {
     fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
-        Self(names.into_iter().map(Text::from).collect())
+        let mut out = Self::default();
+        names.into_iter().for_each(|name| out.add(name));
+        out
     }
 }
 
@@ -131,13 +154,21 @@ mod tests {
     #[test]
     fn names_are_bounded_in_length_and_number() {
         let mut names = Names::default();
-        assert!(names.push(3, Bytes::from(vec![b'a'; MAX_NAME])).is_ok());
-        assert!(matches!(names.push(3, vec![b'a'; MAX_NAME + 1].into()), Err(ProtoError::TooLarge { .. })));
-        assert_eq!(names.push(3, vec![0xff].into()), Err(ProtoError::NotText { field: 3 }));
+        assert!(names.push(3, &[b'a'; MAX_NAME]).is_ok());
+        assert!(matches!(names.push(3, &[b'a'; MAX_NAME + 1]), Err(ProtoError::TooLarge { .. })));
+        assert_eq!(names.push(3, &[0xff]), Err(ProtoError::NotText { field: 3 }));
         for _ in 1..MAX_NAMES {
-            names.push(3, Bytes::from_static(b"x")).unwrap();
+            names.push(3, b"x").unwrap();
         }
-        assert!(names.push(3, Bytes::from_static(b"x")).is_err());
+        assert!(names.push(3, b"x").is_err());
         assert_eq!(names.len(), MAX_NAMES);
+    }
+
+    #[test]
+    fn names_keep_their_ends() {
+        let all = ["ab", "", "\u{e9}c", "d"];
+        let names: Names = all.into_iter().collect();
+        assert!(names.iter().eq(all) && names.iter().len() == 4);
+        assert!(!names.is_empty() && Names::default().is_empty());
     }
 }

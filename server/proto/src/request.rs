@@ -101,15 +101,15 @@ pub struct SotwRequest {
 }
 
 impl SotwRequest {
-    /// Decodes the message; names share its buffer.
+    /// Decodes the message; texts but names share its buffer.
     pub fn decode(bytes: Bytes) -> Result<Self, ProtoError> {
         let mut out = Self::default();
         let mut reader = Reader::new(bytes);
-        while let Some((field, value)) = reader.field()? {
+        while let Some((field, value)) = reader.field_beside(3, &mut out.names)? {
             match field {
                 1 => out.version = Text::new(1, "version_info", value.bytes(1)?)?,
                 2 => out.node = Some(Node::decode(value.bytes(2)?)?),
-                3 => out.names.push(3, value.bytes(3)?)?,
+                3 => out.names.push(3, &value.bytes(3)?)?,
                 4 => out.type_url = Text::new(4, "type_url", value.bytes(4)?)?,
                 5 => out.nonce = Text::new(5, "response_nonce", value.bytes(5)?)?,
                 6 => out.error = Some(ErrorDetail::decode(value.bytes(6)?)?),
@@ -140,16 +140,16 @@ pub struct DeltaRequest {
 }
 
 impl DeltaRequest {
-    /// Decodes the message; names share its buffer.
+    /// Decodes the message; texts but names share its buffer.
     pub fn decode(bytes: Bytes) -> Result<Self, ProtoError> {
         let mut out = Self::default();
         let mut reader = Reader::new(bytes);
-        while let Some((field, value)) = reader.field()? {
+        while let Some((field, value)) = reader.field_beside(3, &mut out.subscribe)? {
             match field {
                 1 => out.node = Some(Node::decode(value.bytes(1)?)?),
                 2 => out.type_url = Text::new(2, "type_url", value.bytes(2)?)?,
-                3 => out.subscribe.push(3, value.bytes(3)?)?,
-                4 => out.unsubscribe.push(4, value.bytes(4)?)?,
+                3 => out.subscribe.push(3, &value.bytes(3)?)?,
+                4 => out.unsubscribe.push(4, &value.bytes(4)?)?,
                 5 => pair(value.bytes(5)?, &mut out.initial)?,
                 6 => out.nonce = Text::new(6, "response_nonce", value.bytes(6)?)?,
                 7 => out.error = Some(ErrorDetail::decode(value.bytes(7)?)?),

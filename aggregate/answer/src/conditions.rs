@@ -16,6 +16,7 @@ use crate::key::key;
 use crate::listener::scoped_listener;
 use crate::members::members;
 
+mod addresses;
 mod shares;
 
 /// Maximum number of endpoints in a condition's message.
@@ -100,15 +101,17 @@ fn targets(source: &EndpointSource) -> impl Iterator<Item = (Destination<'_>, Op
 /// listeners and domains. Walks all services.
 #[must_use]
 pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
-    let mut listeners = Vec::new();
+    let (mut listeners, mut addresses) = (Vec::new(), addresses::Addresses::default());
     for (_, view) in members(catalog, class.scope()) {
         for port in class.scope().ports(view, PortSet::Imported) {
             let inputs = &port.listener;
             let plans = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+            addresses.add(view, (port, class), &plans);
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }
     let (_, mut conflicts) = compose_listeners(listeners);
+    conflicts.extend(addresses.conflicts());
     conflicts.extend(route_claims(catalog, class).into_values().flat_map(|claims| compose_routes(claims).1));
     conflicts
 }

@@ -40,7 +40,8 @@ pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObje
 pub use freshness::endpoint_freshness;
 pub use query::Query;
 pub use reach::{
-    Carrier, carrier, connection_targets, connection_tls, leading_listeners, leading_parts, leading_resources,
+    Carrier, carrier, connection_targets, connection_tls, leading_listeners, leading_parts,
+    leading_resources, requested_addresses,
 };
 pub use routes::{AppliedRoutes, applied_routes, grpc_declared};
 pub use rules::{AppliedRule, applied_rules};

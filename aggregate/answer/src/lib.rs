@@ -56,7 +56,7 @@ pub use explain::{
     AppliedRoutes, AppliedRule, Carrier, Explanation, Query, WhyNot, applied_routes, applied_rules, carrier,
     connection_targets, connection_tls, endpoint_freshness, explain, explain_with, grpc_declared,
     is_in_subset, leading_listeners, leading_parts, leading_resources, longest_wildcard, lost_destination,
-    received_subsets, subsets_with, why_not, why_not_in,
+    received_subsets, requested_addresses, subsets_with, why_not, why_not_in,
 };
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};

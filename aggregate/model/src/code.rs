@@ -106,7 +106,7 @@ codes! {
     406 RESOLUTION_CONFLICT "declarations disagree on the resolution" => "make them agree; the first in precedence is served";
     407 ALIAS_LOOP "an alias resolves to itself" => "break the loop";
     408 ALIAS_DANGLING "an alias names a host that does not exist" => "declare that host or remove the alias";
-    409 ADDRESS_CONFLICT "two services claim the same address and port: a virtual address, or without one an endpoint" => "change one; the first in precedence is served";
+    409 ADDRESS_CONFLICT "two services claim the same address and port: a virtual address, or without one an endpoint" => "change one; the first in precedence is served, before HTTP services one of another protocol";
     410 DOMAIN_CONFLICT "two services claim the same domain on one port" => "change one; the first in precedence is served";
     411 NO_TARGET_PORT "a selected workload lacks the target port" => "name the port on the workload or use a number";
     412 LISTENER_CONFLICT "HTTP and TCP services need the same listener" => "use different ports; the first in precedence is served";

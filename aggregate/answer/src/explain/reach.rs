@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
     Catalog, ClientKind, ClientTls, Code, HostPattern, PolicyKey, PortView, Protocol, Resolution,
-    ServiceView, Stage, Subset, Trace, TraceStep, Verdict,
+    ServiceAddress, ServiceView, Stage, Subset, Trace, TraceStep, Verdict,
 };
 
 use super::subsets::{is_led_away, routed_subsets};
@@ -20,6 +20,7 @@ use crate::listener::{ListenerPlan, Serves, not_listened, route_table_name, scop
 use crate::names::ClusterName;
 use crate::scope::trace::not_routed;
 use crate::steps::{self, service_step};
+use crate::vip::vips;
 
 /// Description of a target whose routes lead to other services, answer, or are not for gRPC.
 const LED_AWAY: &str = "no route of the target leads to it";
@@ -88,6 +89,19 @@ pub fn leading_resources(port: &PortView, class: &ClientClass) -> BTreeSet<(Stri
     let parts = leading_parts(port, class);
     let table = |part: &ListenerPlan| (part.serves == Serves::Routes).then(|| route_table_name(port.number));
     parts.iter().map(|part| (part.name(), table(part))).collect()
+}
+
+/// Returns the virtual addresses of a port whose requests a sidecar takes by the listener of the whole port. A listener of another
+/// service for such an address comes first.
+#[must_use]
+pub fn requested_addresses<'p>(port: &'p PortView, class: &ClientClass) -> Vec<&'p ServiceAddress> {
+    let is_shared =
+        |part: &ListenerPlan| part.serves == Serves::Routes && part.bind.ip.is_unspecified() && !part.binds;
+    let route = &port.route;
+    match leading_parts(port, class).iter().any(is_shared) {
+        true => vips(&route.inputs.addresses, &key(route, class)),
+        false => Vec::new(),
+    }
 }
 
 /// Whether a part leads connections to a port, or to a subset of it; routes of a VirtualService may lead them elsewhere.

@@ -63,6 +63,10 @@ impl Concerned {
         let others = known.is_none();
         Self { named: known.unwrap_or_else(|| [own.clone()].into()), others, is_public: true }
     }
+    /// Whether clients of any namespace may be concerned, because it is not known which namespaces have clients.
+    pub(super) const fn may_be_anywhere(&self) -> bool {
+        self.others
+    }
     /// Adds the clients of another policy.
     pub(super) fn add(&mut self, other: Self) {
         self.named.extend(other.named);

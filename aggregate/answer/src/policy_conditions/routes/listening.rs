@@ -25,6 +25,15 @@ pub(super) struct Listening<'c> {
     pub(super) tables: Vec<Rc<Table<'c>>>,
 }
 
+impl Listening<'_> {
+    /// Whether answers or faults take all requests of a route, in every table that has it.
+    pub(super) fn is_answered(&self, key: &PolicyKey, (list, at): (List, usize)) -> bool {
+        let has = |table: &Rc<Table<'_>>| !table.positions(key, list, at).is_empty();
+        let receives = |table: &Rc<Table<'_>>| !table.receivers(key, list, at).is_empty();
+        self.tables.iter().any(has) && !self.tables.iter().any(receives)
+    }
+}
+
 /// Routes of some hosts in their order.
 pub(super) struct Table<'c> {
     pub(super) order: Order<'c>,

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use tributary_model::{
     ClientMatch, GatewayMatch, HostPattern, HttpAction, HttpMatch, HttpRoute, L4Match, Namespace, PortNumber,
-    TcpRoute, TlsRoute, VirtualService,
+    RequestShare, TcpRoute, TlsRoute, VirtualService,
 };
 
 use super::{matches_of, place};
@@ -53,9 +53,11 @@ impl<'c> Order<'c> {
     pub(super) fn merged(own: &'c VirtualService, http: Vec<HttpRoute>) -> Self {
         Self { http: Cow::Owned(http), ..Self::of(own) }
     }
-    /// Whether a route of HTTP answers its requests.
+    /// Whether a route of HTTP answers its requests, by a fault if not by its action.
     pub(super) fn is_answer(&self, at: usize) -> bool {
-        self.http.get(at).is_some_and(|route| matches!(route.action, HttpAction::Respond(_)))
+        self.http
+            .get(at)
+            .is_some_and(|route| matches!(route.action, HttpAction::Respond(_)) || aborts_all(route))
     }
     /// Returns where a route is declared.
     pub(super) fn place(&self, list: List, at: usize) -> String {
@@ -121,6 +123,12 @@ impl<'c> Order<'c> {
         let covers = |route: &HttpRoute| matches_of(route, &any).iter().any(|of| of.covers(found));
         self.http[..at].iter().position(|route| is_last(route) && covers(route))
     }
+}
+
+/// Whether a fault refuses every request of a route, so that none reaches a destination.
+fn aborts_all(route: &HttpRoute) -> bool {
+    let abort = route.settings.fault.as_ref().and_then(|fault| fault.abort);
+    abort.and_then(|abort| abort.share) == Some(RequestShare::ALL)
 }
 
 type Ports = BTreeSet<PortNumber>;

@@ -106,9 +106,7 @@ impl<'c> RouteConditions<'c> {
         target: &'s Target<'c>,
         clients: &'s Concerned,
     ) -> BTreeSet<Option<&'s Namespace>> {
-        let policies = target.ports(placed.to).filter_map(|port| port.cluster.inputs.policy.as_ref());
-        let ruled = policies.flat_map(|policy| policy.namespaces());
-        let named = placed.namespaces.iter().copied().chain(ruled).map(Some);
+        let named = placed.namespaces.iter().copied().chain(target.ruled(placed.to)).map(Some);
         let seeing = clients.of_services(&target.ends).chain(clients.of_services(&target.named));
         seeing.chain(named).collect()
     }
@@ -130,6 +128,11 @@ impl<'c> Target<'c> {
     }
     pub(super) fn ports(&self, to: &RouteDestination) -> impl Iterator<Item = &'c PortView> {
         self.ends.iter().flat_map(move |&view| ports_of(view, to))
+    }
+    /// Iterates over the namespaces to whose clients DestinationRules of their own apply.
+    pub(super) fn ruled(&self, to: &RouteDestination) -> impl Iterator<Item = &'c Namespace> {
+        let policies = self.ports(to).filter_map(|port| port.cluster.inputs.policy.as_ref());
+        policies.flat_map(|policy| policy.namespaces())
     }
     /// Whether clients of all namespaces have the same of it.
     fn is_alike(&self, to: &RouteDestination) -> bool {

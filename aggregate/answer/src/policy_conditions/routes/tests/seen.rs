@@ -71,9 +71,26 @@ fn subset_that_only_other_clients_have_is_undeclared() {
     let lost = "a: TRB0451 no DestinationRule declares these subsets, or no version of it is valid: http[0] (v1 of pay.shop.svc)";
     assert_eq!(found(&["*"], &["shop"]), [lost]);
     assert_eq!(found(&["."], &["shop", "other"]), [lost]);
-    assert_eq!(found(&["*"], &[]), [lost], "clients are not known: those of the own namespace lack it");
     assert_eq!(found(&["*"], &["shop", "other"]), [""; 0], "some client has it");
     assert_eq!(found(&["other"], &["shop", "other"]), [""; 0]);
+}
+
+#[test]
+fn subset_that_some_namespace_has_is_lacked_by_some_while_clients_are_not_known() {
+    let route = || vec![mk_to_subset("pay.shop.svc", "v1")];
+    let found = |candidates: Vec<HttpCandidate>, rule: Option<&str>| {
+        let all = vec![mk_service("a", &["pay.shop.svc"], route())];
+        let view = ServiceView::clone(&mk_served("pay.shop.svc", true, candidates));
+        let ruled = mk_ruled("pay.shop.svc", rule);
+        let route = view.ports[0].route.clone();
+        let port = PortView { route, ..ruled.ports[0].clone() };
+        shown_to(vec![Arc::new(ServiceView { ports: [port].into(), ..view })], all, &[])
+    };
+    let candidate = || vec![mk_candidate("a", "pay.shop.svc", Visibility::Public, route())];
+    let some = "a: TRB0474 some clients lack these destinations: http[0] (clients of namespace shop and of most others have no \
+                subset v1 of pay.shop.svc: no DestinationRule applies to them)";
+    assert_eq!(found(candidate(), Some("other")), [some]);
+    assert_eq!(found(candidate(), None), [""; 0]);
 }
 
 /// Returns a service of which a rule declares subset v1 to most clients, and another rule none to those of a namespace.

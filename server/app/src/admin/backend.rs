@@ -37,6 +37,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn is_alive(&self) -> bool;
     /// Connected clients.
     async fn clients(&self) -> Vec<ClientItem>;
+    /// Whether listeners of a connected sidecar bind their ports.
+    fn has_binding_client(&self) -> bool;
     /// Policies that match a filter, and the number beyond its limit.
     async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize);
     /// Registries.

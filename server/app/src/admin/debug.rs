@@ -37,9 +37,10 @@ pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
 
 /// Services.
 pub async fn services(State(shared): State<Shared>, params: Params<Filter>) -> Response {
-    catalog_list(shared, params, "ServiceList", |catalog, filter| {
+    let inside = Arc::clone(&shared.inside);
+    catalog_list(shared, params, "ServiceList", move |catalog, filter| {
         filter.complete_name(catalog)?;
-        let mut items = service_list::list(catalog, filter);
+        let mut items = service_list::list(catalog, filter, inside.has_binding_client());
         let more = items.len().saturating_sub(filter.limit());
         items.truncate(filter.limit());
         Ok((items, more))
@@ -272,7 +273,7 @@ async fn catalog_list<T: Serialize + Send + 'static>(
     shared: Shared,
     params: Params<Filter>,
     kind: &'static str,
-    make: fn(&Catalog, &mut Filter) -> Made<T>,
+    make: impl FnOnce(&Catalog, &mut Filter) -> Made<T> + Send + 'static,
 ) -> Response {
     let mut filter = match filter_of(params) {
         Ok(filter) => filter,

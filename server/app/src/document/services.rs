@@ -1,9 +1,12 @@
 //! Services as documents: merged, with every declaration and condition.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tributary_answer::{ClientClass, conditions, contested_by_service};
 use tributary_model::{
-    Catalog, ClientKind, Condition, DeclarationView, Health, PortView, Resolution, ServiceView, Visibility,
+    Catalog, ClientKind, Condition, DeclarationView, Health, PortView, Resolution, ServiceKey, ServiceView,
+    Visibility,
 };
 
 use super::filter::Filter;
@@ -78,12 +81,12 @@ pub struct DeclarationItem {
     pub export_to: Vec<String>,
 }
 
-/// Returns the services that match the filter, ordered by host and precedence.
+/// Returns the services that match the filter, ordered by host and precedence. `has_binding` is whether listeners of a client
+/// bind their ports.
 #[must_use]
-pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
+pub fn list(catalog: &Catalog, filter: &Filter, has_binding: bool) -> Vec<ServiceItem> {
     let takes_host = |host: &str| filter.takes_host(host);
-    // Names that hosts contest show before a client; a plain sidecar meets all that are public.
-    let contested = contested_by_service(catalog, &ClientClass::new(ClientKind::Sidecar));
+    let contested = contested(catalog, has_binding);
     let of = |view: &ServiceView| contested.get(&view.key).map_or(&[][..], Vec::as_slice);
     let hosts = catalog.hosts.iter().filter(|(host, _)| takes_host(host.as_str()));
     let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
@@ -98,6 +101,21 @@ pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
             item(precedence, view, &of(view).iter().cloned().chain(unread).collect::<Vec<_>>())
         })
         .collect()
+}
+
+/// Returns what services contest, also before a client: a plain sidecar meets all that is public, and one whose listeners bind
+/// their ports what shares a port.
+fn contested(catalog: &Catalog, has_binding: bool) -> BTreeMap<ServiceKey, Vec<Condition>> {
+    let plain = ClientClass::new(ClientKind::Sidecar);
+    let mut out = contested_by_service(catalog, &plain);
+    let binding = has_binding.then(|| ClientClass { binds: true, ..plain });
+    let more = binding.map(|class| contested_by_service(catalog, &class)).unwrap_or_default();
+    for (key, found) in more {
+        let own = out.entry(key).or_default();
+        let new: Vec<Condition> = found.into_iter().filter(|one| !own.contains(one)).collect();
+        own.extend(new);
+    }
+    out
 }
 
 fn of_registry(view: &ServiceView, filter: &Filter) -> bool {

@@ -216,6 +216,10 @@ impl AdminBackend for LiveBackend {
         let sessions = Arc::clone(&self.sessions);
         run_blocking(move || sessions.items()).await
     }
+    fn has_binding_client(&self) -> bool {
+        let catalog = self.handle.catalog();
+        self.sessions.table.all().iter().any(|client| client.class(&catalog).binds)
+    }
     async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize) {
         let problems = self.problems(|one| of_problem(one).is_some() || is_of_unserved_kind(one)).await;
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));

@@ -18,6 +18,8 @@ use super::sent_route::{Action, SentHost, SentRoute};
 use super::sent_tables::SentTables;
 use super::sessions::Found;
 
+mod addresses;
+
 /// Most listeners of a port that are decoded.
 const MAX_LISTENERS: usize = 8;
 
@@ -80,12 +82,17 @@ impl<'f> Routed<'f> {
         // a table that no listener names takes no requests
         let requests = self.without_listener(&table, (port, client));
         let requests = requests.or_else(|| self.taken_requests(&table, (port, client)));
-        let requests = requests.or_else(|| Some(self.requests(host, &table, (of.as_ref()?, Some(&wanted)))));
-        let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
+        let (at_addresses, is_unreached) = self.taken_addresses(&table, (port, client), &wanted);
+        let by_table = |own: &mut Self| {
+            let requests = of.as_ref().map(|of| own.requests(host, &table, (of, Some(&wanted))));
+            requests.or_else(|| own.removed(host, &table, (port, client)))
+        };
+        let requests = requests.or_else(|| if is_unreached { None } else { by_table(self) });
         let elsewhere = self.removed_elsewhere((port, client), &listeners);
         let lost = self.lost((host, &table, of.as_ref()), (port, client), &wanted);
         let (taken, overruled) = self.taken((port, client), &listeners);
-        let ways = requests.into_iter().chain(astray).chain(elsewhere).chain(taken).collect();
+        let ways =
+            requests.into_iter().chain(at_addresses).chain(astray).chain(elsewhere).chain(taken).collect();
         Leading { ways, lost, overruled }
     }
     /// Returns the step of a port of which another service has the listener for requests; `None` if a listener that was sent has its
@@ -198,7 +205,8 @@ impl<'f> Routed<'f> {
         tables.retain(|table| {
             *table != own || self.without_listener(table, (port, &self.found.client)).is_none()
         });
-        let mut out = self.led_by_routes(&tables, &of.host, &is);
+        let unreached = self.unreached_host(of, port);
+        let mut out = self.led_by_routes(&tables, (&of.host, unreached.as_deref()), &is);
         out.extend(self.led_by_listeners(&of.host, &is));
         out.truncate(MAX_NAMED);
         out
@@ -210,13 +218,14 @@ impl<'f> Routed<'f> {
     fn led_by_routes(
         &mut self,
         tables: &BTreeSet<String>,
-        to: &Hostname,
+        (to, but): (&Hostname, Option<&str>),
         is: &dyn Fn(&str) -> bool,
     ) -> Vec<TraceStep> {
         let mut out = Vec::new();
         for table in tables {
             let most = MAX_NAMED.saturating_sub(out.len());
-            for host in self.tables.leading(table, (to, most), |host| !receivers(host, is).is_empty()) {
+            let leads = |host: &SentHost| but != Some(&*host.name) && !receivers(host, is).is_empty();
+            for host in self.tables.leading(table, (to, most), leads) {
                 let receivers = receivers(&host, is);
                 let noun = if receivers.len() == 1 { "xDS cluster" } else { "xDS clusters" };
                 let names = named(receivers.iter().map(String::as_str));

@@ -12,6 +12,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp;
 use envoy_types::pb::google::protobuf::Any;
+use ipnet::IpNet;
 use prost::Message;
 use tributary_answer::Match;
 
@@ -72,6 +73,12 @@ impl SentListener {
     pub(super) fn targets(&self, of: &Match) -> Option<&Targets> {
         self.chains.iter().find(|chain| chain.is_of(of)).map(|chain| &chain.to)
     }
+    /// Returns the xDS clusters of the connections to the narrowest range around an address; `None` without such a range.
+    pub(super) fn targets_at(&self, ip: IpAddr) -> Option<&Targets> {
+        let own = self.chains.iter().filter(|chain| chain.matches.application_protocols.is_empty());
+        let ranged = own.filter_map(|chain| Some((chain.range_around(ip)?, &chain.to)));
+        ranged.max_by_key(|(length, _)| *length).map(|(_, to)| to)
+    }
     #[cfg(test)]
     pub(super) fn leading_to(clusters: &[&str], tables: &[&str]) -> Self {
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
@@ -93,6 +100,15 @@ impl SentListener {
 }
 
 impl Chain {
+    /// Returns the length of its longest prefix around an address.
+    fn range_around(&self, ip: IpAddr) -> Option<u8> {
+        let lengths = self.matches.prefix_ranges.iter().filter_map(|of| {
+            let length = u8::try_from(of.prefix_len.as_ref()?.value).ok()?;
+            let range = IpNet::new(of.address_prefix.parse().ok()?, length).ok()?;
+            range.contains(&ip).then_some(length)
+        });
+        lengths.max()
+    }
     /// Whether it takes the connections of a match that are not seen to be HTTP.
     fn is_of(&self, of: &Match) -> bool {
         let ranges = &self.matches.prefix_ranges;
@@ -186,6 +202,8 @@ mod tests {
         for (of, want) in cases {
             assert_eq!(sent.targets(&of), want.as_ref(), "{of:?}");
         }
+        let at = |ip: [u8; 4]| sent.targets_at(ip.into()).cloned();
+        assert_eq!((at([10, 1, 2, 3]), at([10, 2, 0, 1])), (to("range"), None));
         assert_eq!(sent.clusters, ["http", "range", "rest"].map(str::to_owned).into());
     }
 }

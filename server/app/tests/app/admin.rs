@@ -60,6 +60,9 @@ impl AdminBackend for Fake {
     async fn is_alive(&self) -> bool {
         true
     }
+    fn has_binding_client(&self) -> bool {
+        false
+    }
     async fn clients(&self) -> Vec<ClientItem> {
         vec![
             ClientItem { id: SECRET.into(), ..ClientItem::default() },

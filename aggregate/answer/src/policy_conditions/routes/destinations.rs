@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientMatch, ClusterPolicy, Code, Hostname, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber,
-    PortView, RequestShare, RouteDestination, ServiceView, Subset, VirtualService,
+    ClientKind, ClientMatch, ClusterPolicy, Code, Hostname, HttpRoute, L4Destination, Namespace, PolicyKey,
+    PortNumber, PortView, RequestShare, RouteDestination, ServiceView, Subset, VirtualService,
 };
 
 use super::listening::Listening;
@@ -52,8 +52,11 @@ impl<'c> RouteConditions<'c> {
         let mut lost: BTreeMap<Code, Vec<String>> = BTreeMap::new();
         let mut partly = Partly::default();
         let listening = listening.map(|all| (key, all));
-        let is_answered =
-            |placed: &Placed<'_>| listening.is_some_and(|(key, all)| all.is_answered(key, placed.route));
+        // gRPC clients do not use faults
+        let has_grpc = self.beside.clients.iter().any(|client| client.kind == ClientKind::Grpc);
+        let is_answered = |placed: &Placed<'_>| {
+            !has_grpc && listening.is_some_and(|(key, all)| all.is_answered(key, placed.route))
+        };
         for placed in placed(own).into_iter().filter(|placed| !is_answered(placed)) {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
             let (named, ends) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
@@ -113,9 +116,9 @@ impl<'c> RouteConditions<'c> {
     ) -> Option<(Code, String)> {
         let subset = to.subset.as_ref()?;
         let ports: Vec<_> = target.ports(to).collect();
-        let is_declared_to = |client: Option<&Namespace>| declare(&ports, to, client);
-        let has_other = || clients.may_be_anywhere() && target.ruled(to).map(Some).any(is_declared_to);
-        let is_lost = clients.all_lack(&target.ends, is_declared_to) && !has_other();
+        let has_other = clients.may_be_anywhere()
+            && target.ruled(to).any(|namespace| declare(&ports, to, Some(namespace)));
+        let is_lost = !has_other && clients.all_lack(&target.ends, |client| declare(&ports, to, client));
         // where a rule declares it, it is of interest which one applies
         let is_declared = || self.is_declared(&target.host, subset);
         let lack = || clients.of_services(&target.ends).find_map(|client| target.lack(to, client));

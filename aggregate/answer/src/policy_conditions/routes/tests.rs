@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientMatch, DeclaredPolicy, DelegateRef, ExportTo, Hostname, HttpAction, HttpCandidate, HttpMatch,
-    HttpRoute, ObjectId, Policy, PortView, Protocol, RequestShare, ResourceInputs, RouteCandidate,
-    RouteDestination, RouteOwner, RoutePosition, RouteSettings, ServiceView, Shared, Source, TextMatch,
-    WeightedDestination,
+    AbortStatus, ClientKind, ClientMatch, DeclaredPolicy, DelegateRef, ExportTo, FaultAbort, FaultInjection,
+    Hostname, HttpAction, HttpCandidate, HttpMatch, HttpRoute, ObjectId, Policy, PortView, Protocol,
+    RequestShare, ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RoutePosition, RouteSettings,
+    ServiceView, Shared, Source, TextMatch, WeightedDestination,
 };
 
 use super::*;
 use crate::fixtures::*;
-use crate::policy_conditions::{Beside, policy_conditions};
+use crate::policy_conditions::{Beside, Selectable, policy_conditions};
 
 mod listening;
 mod seen;
@@ -140,6 +140,28 @@ fn destination_that_leads_nowhere_is_named() {
         let want: Vec<String> = (!want.is_empty()).then(|| format!("a: {want}")).into_iter().collect();
         assert_eq!(found, want, "{to:?}");
     }
+}
+
+#[test]
+fn destination_behind_a_fault_that_refuses_all_requests_lacks_nothing() {
+    let refused = |share: RequestShare| {
+        let abort = Some(FaultAbort { status: AbortStatus::Http(503), share: Some(share) });
+        let fault = Some(Arc::new(FaultInjection { delay: None, abort }));
+        let settings = RouteSettings { fault, ..RouteSettings::default() };
+        let to_none = mk_route(&[], &["pay.shop.svc 1", "img.shop.svc 1"]);
+        mk_service("a", &["pay.shop.svc"], vec![HttpRoute { settings, ..to_none }])
+    };
+    let empty = "a: TRB0457 these destinations have no endpoints: http[0] (img.shop.svc)";
+    assert_eq!(shown(vec![refused(RequestShare::ALL)]), [""; 0]);
+    assert_eq!(shown(vec![refused(RequestShare::new(999_999).unwrap())]), [empty]);
+    let grpc = Selectable { kind: ClientKind::Grpc, ..mk_selectable("shop") };
+    let services = vec![mk_served("pay.shop.svc", true, vec![]), mk_served("img.shop.svc", false, vec![])];
+    let found = shown_beside(
+        services,
+        vec![refused(RequestShare::ALL)],
+        Beside { clients: &[grpc], elsewhere: None },
+    );
+    assert_eq!(found, [empty], "gRPC clients do not use faults");
 }
 
 fn mk_selectable(namespace: &str) -> crate::policy_conditions::Selectable {

@@ -6,7 +6,6 @@ use tributary_model::{
 };
 
 use super::*;
-use crate::policy_conditions::Selectable;
 
 /// Returns a service of which a rule declares subset v1 to clients of a namespace, or to all.
 fn mk_ruled(host: &str, client: Option<&str>) -> Arc<ServiceView> {

@@ -107,6 +107,11 @@ impl Connected {
     pub fn class(&self, catalog: &Catalog) -> ClientClass {
         self.session.status().client.at(catalog).0
     }
+    /// Whether its listeners bind their ports.
+    #[must_use]
+    pub fn binds(&self) -> bool {
+        self.session.status().client.class.binds
+    }
     /// Returns what policies select the client by in this generation; `None` if none can.
     #[must_use]
     pub fn selectable(&self, catalog: &Catalog) -> Option<Selectable> {

@@ -217,8 +217,7 @@ impl AdminBackend for LiveBackend {
         run_blocking(move || sessions.items()).await
     }
     fn has_binding_client(&self) -> bool {
-        let catalog = self.handle.catalog();
-        self.sessions.table.all().iter().any(|client| client.class(&catalog).binds)
+        self.sessions.table.all().iter().any(|client| client.binds())
     }
     async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize) {
         let problems = self.problems(|one| of_problem(one).is_some() || is_of_unserved_kind(one)).await;

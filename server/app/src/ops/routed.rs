@@ -205,8 +205,13 @@ impl<'f> Routed<'f> {
         tables.retain(|table| {
             *table != own || self.without_listener(table, (port, &self.found.client)).is_none()
         });
-        let unreached = self.unreached_host(of, port);
-        let mut out = self.led_by_routes(&tables, (&of.host, unreached.as_deref()), &is);
+        // neither does its own virtual host where another service has the addresses
+        let wanted = Wanted { cluster: ClusterName::new(of.port, &of.host), subsets: None };
+        let (_, is_unreached) = self.taken_addresses(&own, (port, &found.client), &wanted);
+        let closed = is_unreached.then(|| format!("{}:{own}", of.host));
+        let is_open = |host: &SentHost| closed.as_ref() != Some(&host.name);
+        let leads = |host: &SentHost| is_open(host) && !receivers(host, &is).is_empty();
+        let mut out = self.led_by_routes((&tables, &of.host), &leads, &is);
         out.extend(self.led_by_listeners(&of.host, &is));
         out.truncate(MAX_NAMED);
         out
@@ -217,14 +222,13 @@ impl<'f> Routed<'f> {
     }
     fn led_by_routes(
         &mut self,
-        tables: &BTreeSet<String>,
-        (to, but): (&Hostname, Option<&str>),
+        (tables, to): (&BTreeSet<String>, &Hostname),
+        leads: &dyn Fn(&SentHost) -> bool,
         is: &dyn Fn(&str) -> bool,
     ) -> Vec<TraceStep> {
         let mut out = Vec::new();
         for table in tables {
             let most = MAX_NAMED.saturating_sub(out.len());
-            let leads = |host: &SentHost| but != Some(&*host.name) && !receivers(host, is).is_empty();
             for host in self.tables.leading(table, (to, most), leads) {
                 let receivers = receivers(&host, is);
                 let noun = if receivers.len() == 1 { "xDS cluster" } else { "xDS clusters" };

@@ -19,6 +19,7 @@ use tributary_model::{EncodedResource, Hostname, PortNumber, ResourceInputs, Rou
 use super::claims::Claims;
 use super::fold::{Fold, Start, moved};
 use super::runs::{Edits, PartId, Runs};
+use super::store::NamedBody;
 use super::tables::{TableChanges, table_changes};
 use super::{BodyChunks, ClientClassKey, ResourceType};
 use crate::encode::route::{table_head, table_tail, virtual_host};
@@ -211,6 +212,11 @@ fn plan(class: &ClientClassKey, node: &ResourceInputs<RouteInputs>) -> Option<Vi
     route(&node.inputs, &key(node, class))
 }
 
+/// Encodes a virtual host.
+fn named(host: &VirtualHostPlan) -> NamedBody {
+    (host.name.clone(), virtual_host(host))
+}
+
 fn part_id(node: &ResourceInputs<RouteInputs>) -> PartId {
     (node.inputs.service.namespace.clone(), node.inputs.service.host.clone())
 }
@@ -285,34 +291,31 @@ impl Table {
     /// Shared with every class that agrees on it, unless it lacks a domain of its own or has one of an alias.
     fn part(&self, fold: Fold<'_>, node: &Node, host: &Hostname) -> Option<Arc<EncodedResource>> {
         let full = plan(fold.class, node)?;
-        let won = self.won(fold.class, node, host, &full);
-        if won.is_empty() {
-            return None;
-        }
-        if won != full {
-            return Some(fold.store.keep(ResourceType::Route, (won.name.clone(), virtual_host(&won))));
-        }
-        let encode = |inputs: &RouteInputs, projection: &_| {
-            let host = route(inputs, projection).map(|plan| (plan.name.clone(), virtual_host(&plan)));
-            host.into_iter().map(|host| (ResourceType::Route, host)).collect()
+        let Some(left) = self.left(fold.class, node, host, &full) else {
+            let encode = |_: &RouteInputs, _: &_| vec![(ResourceType::Route, named(&full))];
+            let whole = (!full.is_empty()).then(|| fold.store.fill(node, fold.class, encode));
+            return whole?.first().cloned();
         };
-        fold.store.fill(node, fold.class, encode).first().cloned()
+        (!left.is_empty()).then(|| fold.store.keep(ResourceType::Route, named(&left)))
     }
-    /// Returns the virtual host of a service with the domains that it and its aliases own.
-    fn won(
+    /// Returns the virtual host of a service with the domains that it and its aliases own; `None` if these are the domains of
+    /// the service.
+    fn left(
         &self,
         class: &ClientClassKey,
         node: &Node,
         host: &Hostname,
         full: &VirtualHostPlan,
-    ) -> VirtualHostPlan {
+    ) -> Option<VirtualHostPlan> {
         let owns = |by: &Hostname, domain: &str| self.domains.of(domain).first() == Some(by);
         let aliases = self.aliases.get(host).into_iter().flatten();
         let names = aliases.flat_map(|alias| {
             let names = alias_names(class, alias, node).into_iter();
             names.filter(move |name| owns(alias, name))
         });
-        full.with_claims(|domain| owns(host, domain), names)
+        let names: Vec<String> = names.collect();
+        let is_whole = names.is_empty() && full.claims().all(|domain| owns(host, domain));
+        (!is_whole).then(|| full.with_claims(|domain| owns(host, domain), names))
     }
     /// Updates the table as a resource; keeps the previous one if the version is unchanged.
     fn update_resource(&mut self, fold: Fold<'_>, number: PortNumber) {
@@ -335,7 +338,8 @@ impl Table {
     ) -> Option<Bytes> {
         part.body().or_else(|| {
             let node = fold.node(host, number)?;
-            let won = self.won(fold.class, node, host, &plan(fold.class, node)?);
+            let full = plan(fold.class, node)?;
+            let won = self.left(fold.class, node, host, &full).unwrap_or(full);
             fold.store.refill(part, BodyChunks::from_elem(virtual_host(&won).into(), 1))?.pop()
         })
     }

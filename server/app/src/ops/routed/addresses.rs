@@ -1,11 +1,11 @@
 //! Virtual addresses of HTTP ports for which a sidecar was sent a listener, or a part of one, that leads to another service.
 //!
-//! [`Routed::leading`] and [`Routed::elsewhere`] call it. Requests to such an address do not arrive at the listener of the whole port, which has the
-//! route table.
+//! [`Routed::leading`] and [`Routed::elsewhere`] call it. Requests to such an address do not arrive at the listener of the whole
+//! port, which has the route table.
 
 use std::net::IpAddr;
 
-use tributary_answer::{Client, ClusterName, listener_name, requested_addresses};
+use tributary_answer::{Client, listener_name, requested_addresses};
 use tributary_model::{Code, PortView, ServiceAddress, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 
@@ -28,13 +28,6 @@ impl Routed<'_> {
             .collect();
         let is_unreached = !steps.is_empty() && steps.len() == all.len();
         (steps, is_unreached)
-    }
-    /// Returns the virtual host of a service whose addresses other services have: no request for it arrives there.
-    pub(super) fn unreached_host(&mut self, of: &ClusterName, port: &PortView) -> Option<String> {
-        let (table, client) = (port.number.to_string(), self.found.client.clone());
-        let to = Wanted { cluster: of.clone(), subsets: None };
-        let (_, is_unreached) = self.taken_addresses(&table, (port, &client), &to);
-        is_unreached.then(|| format!("{}:{table}", of.host))
     }
     fn taken_address(
         &mut self,

@@ -109,6 +109,8 @@ fn bench(name: &str, full: bool) -> Result<()> {
 /// Runs a bench once. Prints the figures even if a budget is exceeded: they show by how much, and the other
 /// figures.
 fn one(name: &str, full: bool) -> Result<()> {
+    // as in a server, which has one; without a subscriber every span is offered to the log instead
+    tracing::subscriber::set_global_default(tracing::subscriber::NoSubscriber::default())?;
     let mut table = Table::new(name);
     let outcome = run(name, full, &mut table);
     print!("{}", table.write());

@@ -134,30 +134,14 @@ mod tests {
     use std::sync::Arc;
 
     use tributary_model::{
-        Address, AddressRef, ClientDimensions, ClientKind, ListenerInputs, ResourceInputs, RouteInputs,
-        ServiceAddress, Shared, Visibility,
+        Address, AddressRef, ClientDimensions, ClientKind, ListenerInputs, Protocol, ResourceInputs, Shared,
     };
 
     use super::*;
     use crate::fixtures::*;
 
     fn mk_on(host: &str, facts: EndpointInputs, addresses: &[&str]) -> Arc<ServiceView> {
-        let ip = |ip: &&str| {
-            let ip = ip.parse().unwrap();
-            ServiceAddress { cluster: None, ip, prefix: 32, allocated: false }
-        };
-        let addresses: Arc<[ServiceAddress]> = addresses.iter().map(ip).collect();
-        let facts = EndpointInputs { service: mk_key(host, "shop"), ..facts };
-        let port = mk_port_view(facts);
-        let listener = ListenerInputs { addresses: addresses.clone(), ..port.listener.inputs.clone() };
-        let route = RouteInputs { addresses, ..port.route.inputs.clone() };
-        let port = PortView {
-            listener: Shared::new(ResourceInputs::new(listener, ClientDimensions::KIND)),
-            route: Shared::new(ResourceInputs::new(route, ClientDimensions::KIND)),
-            ..port
-        };
-        let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
-        Arc::new(ServiceView { ports: [port].into(), ..view })
+        mk_addressed(host, facts, (Protocol::Http, addresses))
     }
 
     #[test]

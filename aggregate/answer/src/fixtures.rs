@@ -236,6 +236,31 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
 }
 
 /// Inputs of port 80 of `shop/pay.shop` with these virtual addresses and lengths of prefixes.
+/// Returns a service of one port with this protocol, at virtual addresses or ranges: `10.9.0.1`, `10.9.0.0/16`.
+pub(crate) fn mk_addressed(
+    host: &str,
+    facts: EndpointInputs,
+    (protocol, addresses): (Protocol, &[&str]),
+) -> Arc<ServiceView> {
+    let address = |text: &&str| {
+        let (ip, prefix) = text.split_once('/').unwrap_or((text, "32"));
+        let (ip, prefix) = (ip.parse().unwrap(), prefix.parse().unwrap());
+        ServiceAddress { cluster: None, ip, prefix, allocated: false }
+    };
+    let addresses: Arc<[ServiceAddress]> = addresses.iter().map(address).collect();
+    let port = mk_port_view(EndpointInputs { service: mk_key(host, "shop"), ..facts });
+    let listener = ListenerInputs { protocol, addresses: addresses.clone(), ..port.listener.inputs.clone() };
+    let route = RouteInputs { protocol, addresses, ..port.route.inputs.clone() };
+    let port = PortView {
+        protocol,
+        listener: Shared::new(ResourceInputs::new(listener, ClientDimensions::KIND)),
+        route: Shared::new(ResourceInputs::new(route, ClientDimensions::KIND)),
+        ..port
+    };
+    let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
+    Arc::new(ServiceView { ports: [port].into(), ..view })
+}
+
 pub(crate) fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> ListenerInputs {
     let address = |&(ip, prefix): &(&str, u8)| ServiceAddress {
         cluster: None,

@@ -82,33 +82,14 @@ fn named(range: IpNet, port: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{
-        ClientDimensions, ClientKind, ListenerInputs, Protocol, ResourceInputs, RouteInputs, ServiceAddress,
-        Shared, Visibility,
-    };
+    use tributary_model::{ClientDimensions, ClientKind, Protocol, ResourceInputs, Shared};
 
     use super::super::contested;
     use super::*;
     use crate::fixtures::*;
 
     fn mk_at(host: &str, protocol: Protocol, ip: &str, address: &str) -> Arc<ServiceView> {
-        let range: IpNet = address.parse().unwrap();
-        let (ip, prefix) = (mk_address(ip), range.prefix_len());
-        let address = ServiceAddress { cluster: None, ip: range.addr(), prefix, allocated: false };
-        let facts = tributary_model::EndpointInputs { service: mk_key(host, "shop"), ..mk_one(vec![ip]) };
-        let port = mk_port_view(facts);
-        let addresses: Arc<[ServiceAddress]> = [address].into();
-        let listener =
-            ListenerInputs { protocol, addresses: addresses.clone(), ..port.listener.inputs.clone() };
-        let route = RouteInputs { protocol, addresses, ..port.route.inputs.clone() };
-        let port = PortView {
-            protocol,
-            listener: Shared::new(ResourceInputs::new(listener, ClientDimensions::KIND)),
-            route: Shared::new(ResourceInputs::new(route, ClientDimensions::KIND)),
-            ..port
-        };
-        let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
-        Arc::new(ServiceView { ports: [port].into(), ..view })
+        mk_addressed(host, mk_one(vec![mk_address(ip)]), (protocol, &[address]))
     }
 
     #[test]

@@ -27,19 +27,27 @@ impl Lister<'_> {
     }
     fn of_part(&mut self, part: &ListenerPlan, planned: Targets) -> RouteItem {
         let table = part.name();
-        let sent = self.tables.listener(&table).map(|sent| sent.targets(&part.matches).cloned());
+        let sent = self.tables.listener(&table);
+        let sent = sent.map(|sent| (sent.targets(&part.matches).cloned(), sent.tables.first().cloned()));
         match sent {
             None => self.of_targets(part, &planned),
-            Some(Some(sent)) if names(&sent).eq(names(&planned)) => self.of_targets(part, &sent),
-            Some(sent) => self.of_other(part, sent, &planned),
+            Some((Some(sent), _)) if names(&sent).eq(names(&planned)) => self.of_targets(part, &sent),
+            Some((sent, requests)) => self.of_other(part, (sent, requests), &planned),
         }
     }
-    /// Returns a part that leads to other xDS clusters than planned; without any, no service has its connections.
-    fn of_other(&self, part: &ListenerPlan, sent: Option<Targets>, planned: &[(String, u32)]) -> RouteItem {
-        let to = match sent.as_deref() {
-            None => "no service".to_owned(),
-            Some([]) => "a destination that is not shown".to_owned(),
-            Some(all) => shares(all),
+    /// Returns a part that leads to other xDS clusters than planned, or to the route table of the listener; without any, no
+    /// service has its connections.
+    fn of_other(
+        &self,
+        part: &ListenerPlan,
+        (sent, requests): (Option<Targets>, Option<String>),
+        planned: &[(String, u32)],
+    ) -> RouteItem {
+        let to = match (sent.as_deref(), requests) {
+            (None, _) => "no service".to_owned(),
+            (Some([]), Some(table)) => format!("HTTP routes of table {table}"),
+            (Some([]), None) => "what other filters choose".to_owned(),
+            (Some(all), _) => shares(all),
         };
         let item = self.of_targets(part, &sent.unwrap_or_default());
         let instead = format!("instead of {}", shares(planned));

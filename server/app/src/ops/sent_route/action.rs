@@ -34,7 +34,7 @@ impl Action {
             Some(Sent::Redirect(action)) => Self::Answer(redirect(action)),
             Some(Sent::DirectResponse(answer)) => Self::Answer(format!("answer {}", answer.status)),
             Some(Sent::NonForwardingAction(_)) => Self::Answer("the client's own service".to_owned()),
-            Some(Sent::FilterAction(_)) => Self::Answer("an action that is not shown".to_owned()),
+            Some(Sent::FilterAction(_)) => Self::Answer("what a filter of the client does".to_owned()),
             None => Self::Answer("no action".to_owned()),
         }
     }
@@ -65,7 +65,7 @@ fn forward(action: &pb::RouteAction) -> Action {
         }
         Some(To::ClusterHeader(_)) => Action::Requested,
         Some(To::ClusterSpecifierPlugin(_) | To::InlineClusterSpecifierPlugin(_)) | None => {
-            Action::Answer("a destination that is not shown".to_owned())
+            Action::Answer("a destination that a plugin chooses".to_owned())
         }
     }
 }

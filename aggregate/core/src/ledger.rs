@@ -186,7 +186,7 @@ impl Ledger {
     pub(crate) fn problems(&self) -> impl Iterator<Item = &ProblemRecord> {
         let mut seen = BTreeSet::new();
         let all = self.scopes.values().flat_map(|scoped| scoped.problems.iter());
-        all.filter(move |record| seen.insert(&record.object))
+        all.filter(move |record| seen.insert(&record.object.id))
     }
     /// Returns whether the ledger has any fact.
     pub(crate) fn holds_facts(&self) -> bool {

@@ -18,6 +18,7 @@ mod parts;
 mod peers;
 mod pending;
 mod policies;
+mod positions;
 mod properties;
 mod rotation;
 mod rule_properties;

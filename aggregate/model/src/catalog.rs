@@ -161,7 +161,7 @@ pub struct CatalogChanges {
     pub workloads: BTreeSet<WorkloadKey>,
     /// Policies that clients may be served differently.
     pub policies: BTreeSet<PolicyKey>,
-    /// Whether a policy moved inside its source or has other conditions; clients do not depend on it.
+    /// Whether a policy has other conditions; clients do not depend on it.
     pub policy_facts: bool,
     /// Whether any gateway changed.
     pub gateways: bool,

@@ -116,7 +116,7 @@ pub use locality::Locality;
 pub use locality_setting::LocalitySetting;
 pub use merge_name::{MergeName, MergeSide};
 pub use named_values::{LabelValues, NamedLabels, NamedOrder, NamedValues, Parts, Places};
-pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
+pub use object::{ObjectId, ObjectRef, ObjectVersion, Position, Source};
 pub use peer_authentication::{MtlsMode, PeerAuthentication};
 pub use peer_modes::{PeerModes, PeerScopes};
 pub use pending::{Pending, PendingCause};

@@ -2,11 +2,12 @@
 //!
 //! Adapters build these values; messages, problems and explain show them.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::id::InvalidName;
 
@@ -68,21 +69,88 @@ pub struct ObjectRef {
     /// Object.
     #[serde(flatten)]
     pub id: ObjectId,
-    /// Position, such as `shop/pay.yaml:12:1`; empty if the source has no positions.
-    pub position: Arc<str>,
+    /// Position in the source.
+    pub position: Position,
 }
 
 impl ObjectRef {
     /// Creates a reference without a position.
     #[must_use]
     pub fn new(id: ObjectId) -> Self {
-        Self { id, position: "".into() }
+        Self { id, position: Position::default() }
     }
 }
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.id.fmt(f)?;
         if self.position.is_empty() { Ok(()) } else { write!(f, " ({})", self.position) }
+    }
+}
+
+/// Where an object is in its source, such as `shop/pay.yaml:12:1`; empty if the source has no positions.
+///
+/// For display. Clones are one position, which [`Position::follow`] changes for all: an object that only moved is shown where
+/// it is by every fact, view and condition that names it, and none of them is built again. All positions compare equal.
+#[derive(Clone, Default)]
+pub struct Position(Option<Arc<RwLock<Arc<str>>>>);
+
+impl Position {
+    /// Creates a position of its own.
+    #[must_use]
+    pub fn new(text: Arc<str>) -> Self {
+        Self((!text.is_empty()).then(|| Arc::new(RwLock::new(text))))
+    }
+    /// Returns the position.
+    #[must_use]
+    pub fn text(&self) -> Arc<str> {
+        let text = self.0.as_ref().map(|text| Arc::clone(&text.read()));
+        text.unwrap_or_default()
+    }
+    /// Returns whether the source has no positions.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+    /// Takes the text of a newer position. A position of a source without positions stays empty.
+    pub fn follow(&self, newer: &Self) {
+        if let (Some(text), Some(_)) = (&self.0, &newer.0) {
+            let newer = newer.text();
+            *text.write() = newer;
+        }
+    }
+}
+impl PartialEq for Position {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Position {}
+impl std::hash::Hash for Position {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
+}
+impl PartialOrd for Position {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Position {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text(), f)
+    }
+}
+impl serde::Serialize for Position {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
     }
 }
 
@@ -108,7 +176,7 @@ pub struct Source {
     /// Object.
     pub object: ObjectId,
     /// Position, for display; not compared.
-    pub position: ObjectVersion,
+    pub position: Position,
     /// Version, for display; not compared.
     pub version: ObjectVersion,
 }
@@ -117,12 +185,17 @@ impl Source {
     /// Creates a source without position and version.
     #[must_use]
     pub fn new(object: ObjectId) -> Self {
-        Self { object, position: ObjectVersion::default(), version: ObjectVersion::default() }
+        Self { object, position: Position::default(), version: ObjectVersion::default() }
     }
     /// Object with its position.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        ObjectRef { id: self.object.clone(), position: self.position.0.clone() }
+        ObjectRef { id: self.object.clone(), position: self.position.clone() }
+    }
+    /// Returns whether the object is where the other one is.
+    #[must_use]
+    pub fn is_at(&self, other: &Self) -> bool {
+        self.position.text() == other.position.text()
     }
 }
 

@@ -177,9 +177,8 @@ impl Policy {
     }
 }
 
-/// Policy as a source declares it. Positions of its source are compared, so that it is shown where it is;
-/// [`DeclaredPolicy::is_served_as`] compares what clients depend on.
-#[derive(Debug, Clone, serde::Serialize)]
+/// Policy as a source declares it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct DeclaredPolicy {
     /// Source object.
     pub source: Source,
@@ -188,20 +187,6 @@ pub struct DeclaredPolicy {
     /// Content.
     pub policy: Policy,
 }
-
-impl DeclaredPolicy {
-    /// Whether clients are served the same by both: they differ in their position at most.
-    #[must_use]
-    pub fn is_served_as(&self, other: &Self) -> bool {
-        (&self.source, self.created, &self.policy) == (&other.source, other.created, &other.policy)
-    }
-}
-impl PartialEq for DeclaredPolicy {
-    fn eq(&self, other: &Self) -> bool {
-        self.source.position.0 == other.source.position.0 && self.is_served_as(other)
-    }
-}
-impl Eq for DeclaredPolicy {}
 
 /// Published policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,11 +202,11 @@ pub struct PolicyView {
 }
 
 impl PolicyView {
-    /// Whether clients are served the same by both. Positions and conditions are for operators.
+    /// Whether clients are served the same by both. Conditions are for operators.
     #[must_use]
     pub fn is_served_as(&self, other: &Self) -> bool {
-        let same = (&self.shard, self.precedence) == (&other.shard, other.precedence);
-        same && self.declared.is_served_as(&other.declared)
+        let of = |view: &Self| (Arc::clone(&view.shard), view.precedence, Arc::clone(&view.declared));
+        of(self) == of(other)
     }
     /// Content.
     #[must_use]

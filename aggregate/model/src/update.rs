@@ -12,7 +12,7 @@ use crate::excluded_object::ExcludedObject;
 use crate::gateway::{Gateway, GatewayKey};
 use crate::hostname::Hostname;
 use crate::id::{Fingerprint, Generation, RegistryName, Scope};
-use crate::object::{ObjectId, ObjectRef};
+use crate::object::{ObjectId, ObjectRef, Source};
 use crate::policy::{DeclaredPolicy, PolicyKey};
 use crate::settings::{FederatedService, Settings};
 use crate::status::{Problem, SourceStatus, Withheld};
@@ -166,11 +166,27 @@ impl Fact {
         match self {
             Self::Service(key, _) => Some(&key.object),
             Self::Group(key, _) | Self::Waiting(key, _) => Some(&key.object),
-            Self::Workload(_, workload) => Some(&workload.source.object),
             Self::Gateway(key, _) => Some(&key.object),
-            Self::Policy(_, declared) => Some(&declared.source.object),
-            Self::Settings(_) | Self::FederatedService(..) => None,
+            other => other.source().map(|source| &source.object),
         }
+    }
+    /// Returns the provenance of its value, if it has one.
+    #[must_use]
+    pub fn source(&self) -> Option<&Source> {
+        match self {
+            Self::Service(_, declaration) => Some(&declaration.source),
+            Self::Group(_, group) => Some(&group.source),
+            Self::Workload(_, workload) => Some(&workload.source),
+            Self::Gateway(_, gateway) => Some(&gateway.source),
+            Self::Policy(_, declared) => Some(&declared.source),
+            Self::Settings(_) | Self::FederatedService(..) | Self::Waiting(..) => None,
+        }
+    }
+    /// Returns whether it is equal to an earlier value and its object is where it was.
+    #[must_use]
+    pub fn is_still(&self, earlier: &Self) -> bool {
+        let places = self.source().zip(earlier.source());
+        self == earlier && places.is_none_or(|(now, before)| now.is_at(before))
     }
 }
 

@@ -54,7 +54,7 @@ impl Differ {
         let old = self.missing.remove(&id).or_else(|| self.reported.remove(&id));
         let (fact, update) = match old {
             // the equal value that the core already holds is kept, not its copy
-            Some(old) if old == fact => (old, None),
+            Some(old) if fact.is_still(&old) => (old, None),
             _ => {
                 let put = RegistryUpdate::Put(self.scope.clone(), fact.clone(), Basis::Authoritative);
                 (fact, Some(put))
@@ -97,7 +97,7 @@ mod tests {
     use std::sync::Arc;
 
     use tributary_model::{
-        DeclKey, Declaration, Hostname, Namespace, ObjectId, ServiceKey, Source, Timestamp,
+        DeclKey, Declaration, Hostname, Namespace, ObjectId, Position, ServiceKey, Source, Timestamp,
     };
 
     use super::*;
@@ -127,6 +127,19 @@ mod tests {
         let removed = RegistryUpdate::Remove(key, Evidence::AbsentFromList);
         assert_eq!(updates, [put(&new[1]), put(&new[2]), removed]);
         assert_eq!(differ.replace(new, &Evidence::AbsentFromList, |_| false), []);
+    }
+
+    #[test]
+    fn equal_fact_of_an_object_that_moved_is_reported() {
+        let at = |position: &str| {
+            let Fact::Service(key, mut declaration) = mk_fact("a", 1) else { panic!("not a service") };
+            Arc::make_mut(&mut declaration).source.position = Position::new(position.into());
+            Fact::Service(key, declaration)
+        };
+        let mut differ = mk_differ(&[at("a.yaml:3:1")]);
+        assert!(differ.put(at("a.yaml:3:1")).is_none());
+        assert!(differ.put(at("a.yaml:9:1")).is_some());
+        assert!(differ.put(at("a.yaml:9:1")).is_none());
     }
 
     #[test]

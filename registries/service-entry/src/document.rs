@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_kube_client::ClusterContext;
-use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
+use tributary_model::{ObjectVersion, Position};
 
 pub use authorization_policy::AuthorizationPolicy;
 pub use destination_rule::DestinationRule;
@@ -203,10 +203,6 @@ impl Document {
         let (namespace, name) = (self.meta.namespace.to_shared(), Arc::clone(&self.meta.name));
         ObjectId { kind: self.body.kind(), namespace, name }
     }
-    /// Whether it is a policy. Operators find a policy by its position, so one that moves inside its file is reported again.
-    pub(crate) const fn is_policy(&self) -> bool {
-        !matches!(self.body, Body::ServiceEntry(_) | Body::WorkloadEntry(_) | Body::WorkloadGroup(_))
-    }
     /// Whether it stands in for a document that is not valid.
     pub(crate) fn is_stand_in(&self) -> bool {
         match &self.body {
@@ -241,7 +237,7 @@ impl Object {
     pub fn source(&self) -> Source {
         Source {
             object: self.document.id(),
-            position: ObjectVersion(self.position.clone()),
+            position: Position::new(self.position.clone()),
             version: ObjectVersion(self.version.clone()),
         }
     }

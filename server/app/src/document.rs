@@ -164,7 +164,7 @@ pub struct ObjectItem {
 impl From<&tributary_model::Source> for ObjectItem {
     fn from(source: &tributary_model::Source) -> Self {
         Self {
-            position: source.position.0.to_string(),
+            position: source.position.to_string(),
             resource_version: source.version.0.to_string(),
             ..Self::from(&source.object)
         }

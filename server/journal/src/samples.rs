@@ -60,7 +60,7 @@ fn source() -> BoxedStrategy<Source> {
     (object(), text(), text())
         .prop_map(|(object, place, version)| Source {
             object,
-            position: ObjectVersion(place),
+            position: Position::new(place),
             version: ObjectVersion(version),
         })
         .boxed()
@@ -452,7 +452,8 @@ pub(crate) fn fact() -> BoxedStrategy<Fact> {
 }
 
 fn evidence() -> BoxedStrategy<Evidence> {
-    let reference = || (object(), text()).prop_map(|(id, place)| ObjectRef { id, position: place });
+    let reference =
+        || (object(), text()).prop_map(|(id, place)| ObjectRef { id, position: Position::new(place) });
     prop_oneof![
         reference().prop_map(Evidence::Deleted),
         Just(Evidence::AbsentFromList),
@@ -477,7 +478,7 @@ pub(crate) fn entry() -> BoxedStrategy<(EntryKey, EntryValue)> {
         },
     );
     let problem = (object(), text(), code(), text(), mono()).prop_map(|(id, place, code, message, since)| {
-        let object = ObjectRef { id: id.clone(), position: place };
+        let object = ObjectRef { id: id.clone(), position: Position::new(place) };
         let record = ProblemRecord { object, problem: Problem { code, message }, since };
         (EntryKey::Problem(id), EntryValue::Problem(record))
     });

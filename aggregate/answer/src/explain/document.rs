@@ -111,7 +111,7 @@ impl StepObject {
             kind: text(object.map(|o| o.id.kind)),
             namespace: text(object.map(|o| &*o.id.namespace)),
             name: text(object.map(|o| &*o.id.name)),
-            position: text(object.map(|o| &*o.position)),
+            position: object.map(|o| o.position.to_string()).unwrap_or_default(),
         })
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use std::sync::Arc;
 
     use tributary_model::{
-        EndpointInputs, Namespace, ObjectVersion, PolicyView, Protocol, Shared, Sidecar, Trace, Visibility,
+        EndpointInputs, Namespace, PolicyView, Position, Protocol, Shared, Sidecar, Trace, Visibility,
     };
 
     use super::*;
@@ -123,7 +123,7 @@ mod tests {
         let client = ClientSidecar::new(&mk_sidecar("web", "narrow", sidecar.clone()).0, &sidecar);
         let (key, view) = mk_sidecar("web", "narrow", sidecar);
         let mut declared = (*view.declared).clone();
-        declared.source.position = ObjectVersion("web.yaml:7:1".into());
+        declared.source.position = Position::new("web.yaml:7:1".into());
         let mut catalog = mk_catalog(vec![mk_view("pay.shop", "shop", &[Visibility::Public])]);
         catalog
             .policies

@@ -23,7 +23,7 @@ type Wide = BTreeMap<(PolicyKind, Namespace), Vec<PolicyKey>>;
 enum Built {
     /// It is equal.
     Same,
-    /// Only its position or its conditions differ.
+    /// Only its conditions differ.
     ServedTheSame,
     /// Clients may be served differently.
     Changed,

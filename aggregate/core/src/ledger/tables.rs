@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Basis, CollectionKind, DeclKey, Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Fact,
-    FactId, FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, PolicyKey, Settings,
+    FactId, FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, PolicyKey, Position, Settings,
     WaitingAddress, Workload, WorkloadKey,
 };
 
@@ -116,6 +116,11 @@ impl<K: Ord + Clone, V: ?Sized + PartialEq> Table<K, V> {
     }
 }
 
+/// Returns the position of a fact's object, if its source has positions.
+fn position(fact: &Fact) -> Option<&Position> {
+    fact.source().map(|source| &source.position).filter(|position| !position.is_empty())
+}
+
 macro_rules! tables {
     ($($field:ident: $variant:ident($key:ty, $value:ty), $kind:ident;)*) => {
         /// Facts of one scope.
@@ -126,12 +131,19 @@ macro_rules! tables {
         }
 
         impl Tables {
-            /// Sets a fact. Returns the change and the previous mark of its key.
+            /// Sets a fact; an equal one moves its object. Returns the change and the previous mark of its key.
             pub(crate) fn put(&mut self, fact: &Fact, mark: Mark) -> (Change, Option<Mark>) {
-                match fact {
+                let out = match fact {
                     $(Fact::$variant(key, value) => self.$field.put(key, value, mark),)*
                     Fact::Settings(value) => self.settings.put(&(), value, mark),
+                };
+                if let Some(newer) = position(fact).filter(|_| out.0 == Change::Same)
+                    && let Some((known, _)) = self.get(&fact.item())
+                    && let Some(own) = position(&known)
+                {
+                    own.follow(newer);
                 }
+                out
             }
             /// Removes a fact. Returns its mark; `None` if it was absent.
             pub(crate) fn remove(&mut self, item: &FactId) -> Option<Mark> {
@@ -170,6 +182,12 @@ macro_rules! tables {
             }
             /// Keeps the handle and time of an older fact if the own one equals it. Returns whether its key exists.
             pub(crate) fn prefer(&mut self, old: &Fact, before: Mark) -> bool {
+                if let Some(older) = position(old)
+                    && let Some((own, _)) = self.get(&old.item()).filter(|(own, _)| own == old)
+                    && let Some(newer) = position(&own)
+                {
+                    older.follow(newer);
+                }
                 match old {
                     $(Fact::$variant(key, value) => self.$field.prefer(key, value, before),)*
                     Fact::Settings(value) => self.settings.prefer(&(), value, before),

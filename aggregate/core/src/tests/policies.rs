@@ -1,8 +1,8 @@
 //! Policies: published with their conditions, kept while their source is unread, restored from a journal.
 
 use tributary_model::{
-    CatalogChanges, Code, Completeness, Evidence, Fact, FactId, Freshness, ObjectVersion, PolicyKey,
-    PolicyView, ProviderId, RegistryUpdate, Shared, SourceState, SourceStatus, Withheld,
+    Code, Completeness, Evidence, Fact, FactId, Freshness, PolicyKey, PolicyView, ProviderId, RegistryUpdate,
+    Shared, SourceState, SourceStatus, Withheld,
 };
 
 use super::fixtures::*;
@@ -36,25 +36,6 @@ fn policy_is_published_named_as_changed_and_taken_back() {
     let outcome = world.report("file", [mk_deleted(&sidecar)]);
     assert!(outcome.changed.policies.contains(&key(&sidecar)));
     assert!(view(&mut world, &sidecar).is_none());
-}
-
-#[test]
-fn policy_that_moves_in_its_source_is_shown_there_and_concerns_no_client() {
-    let mut world = World::of_files();
-    let at = |name: &str, seconds: i64, position: &str| {
-        let Fact::Policy(key, declared) = mk_sidecar(name, "", Some(seconds)) else { panic!("not a policy") };
-        let mut declared = (*declared).clone();
-        declared.source.position = ObjectVersion(position.into());
-        Fact::Policy(key, declared.into())
-    };
-    let (first, other) = (at("shop/a", 1, "a.yaml:3:1"), at("shop/b", 2, "b.yaml:1:1"));
-    world.list("file", [first.clone(), other.clone()]);
-    let outcome = world.put("file", [at("shop/a", 1, "a.yaml:9:1")]);
-    let expected = CatalogChanges { policy_facts: true, ..CatalogChanges::default() };
-    assert_eq!((outcome.changed.concerns_clients(), outcome.changed), (false, expected));
-    assert_eq!(view(&mut world, &first).unwrap().declared.source.reference().position, "a.yaml:9:1".into());
-    let named = &view(&mut world, &other).unwrap().conditions[0].objects[0];
-    assert_eq!(named.position, "a.yaml:9:1".into(), "a condition of another policy names it there");
 }
 
 #[test]

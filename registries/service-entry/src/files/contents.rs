@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tributary_model::{Code, ObjectRef, Problem, Version};
+use tributary_model::{Code, ObjectRef, Position, Problem, Version};
 
 use crate::document::Object;
 use crate::read::fault;
@@ -79,7 +79,7 @@ impl Contents {
     }
     /// The reference of the file, for its own problem.
     pub(crate) fn reference(&self) -> ObjectRef {
-        ObjectRef { id: load::of_file(&self.name), position: self.name.clone() }
+        ObjectRef { id: load::of_file(&self.name), position: Position::new(self.name.clone()) }
     }
     /// The position of a document.
     pub(crate) fn position(&self, placed: &PlacedDocument) -> Arc<str> {

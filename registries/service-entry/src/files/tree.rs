@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Code, Completeness, Evidence, Mono, ObjectId, ObjectRef, Problem, Scope, SourceState, SourceStatus,
+    Code, Completeness, Evidence, Mono, ObjectId, ObjectRef, Position, Problem, Scope, SourceState,
+    SourceStatus,
 };
 
 use super::contents::{Contents, PlacedDocument};
@@ -215,15 +216,11 @@ impl Tree {
         Some(SourceEvent::Changed(self.scope.clone(), Change::Removed { old, evidence: Evidence::Confirmed }))
     }
 
-    /// Serves a document; returns an event if it differs, or if it is a policy that moved. Another document that only moved is
-    /// recorded without one: its position is in too many facts.
+    /// Serves a document; returns an event if it differs or moved.
     fn serve(&mut self, id: ObjectId, new: Served) -> Option<SourceEvent> {
         let object = new.object.clone();
         let old = self.served.insert(id, new).map(|served| served.object);
-        let is_known = |old: &Object| {
-            let moved = old.position != object.position && object.document.is_policy();
-            old.document == object.document && !moved
-        };
+        let is_known = |old: &Object| old.document == object.document && old.position == object.position;
         if old.as_ref().is_some_and(is_known) {
             return None;
         }
@@ -276,7 +273,7 @@ impl Tree {
         let now = self.find_problems(faults);
         for (id, (object, problem)) in &now {
             let known = self.problems.get(id);
-            if known.is_none_or(|(o, p)| (o, p) != (object, problem)) {
+            if known.is_none_or(|(o, p)| p != problem || o.position.text() != object.position.text()) {
                 events.push(SourceEvent::Problem(self.scope.clone(), object.clone(), Some(problem.clone())));
             }
         }
@@ -299,7 +296,7 @@ impl Tree {
             for (index, placed) in contents.documents.iter().enumerate() {
                 if let Some(problem) = contents.problem(placed) {
                     let id = load::named(&placed.read.identity, &contents.name, index);
-                    found.add(ObjectRef { id, position: contents.position(placed) }, problem);
+                    found.add(ObjectRef { id, position: Position::new(contents.position(placed)) }, problem);
                 }
             }
         }
@@ -307,7 +304,7 @@ impl Tree {
             let mut claims = claims.iter();
             let first = claims.next().map(|claim| claim.contents.position(claim.placed)).unwrap_or_default();
             for DocumentClaim { contents, placed, .. } in claims {
-                let object = ObjectRef { id: id.clone(), position: contents.position(placed) };
+                let object = ObjectRef { id: id.clone(), position: Position::new(contents.position(placed)) };
                 found.add(object, duplicate(id, &first, contents, placed));
             }
         }

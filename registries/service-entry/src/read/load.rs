@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Code, ObjectId, ObjectRef, Problem, Version};
+use tributary_model::{Code, ObjectId, ObjectRef, Position, Problem, Version};
 
 use crate::document::{Document, Object, UNIDENTIFIED};
 use crate::read::decode::decode;
@@ -191,7 +191,7 @@ pub(crate) fn of_file(file: &str) -> ObjectId {
 fn rejected(id: ObjectId, faults: Vec<Fault>, file: &str, first_line: u32, at: Pos) -> Option<Rejected> {
     let problem = fault::problem(&faults, file, first_line)?;
     let placed = |fault: Fault| Fault { at: fault.at.from_line(first_line), ..fault };
-    let object = ObjectRef { id, position: position(file, at, first_line) };
+    let object = ObjectRef { id, position: Position::new(position(file, at, first_line)) };
     Some(Rejected { object, faults: faults.into_iter().map(placed).collect(), problem })
 }
 

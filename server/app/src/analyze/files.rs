@@ -123,12 +123,12 @@ fn of_catalog(catalog: &Catalog, mut elsewhere: Vec<HostPattern>) -> Vec<Finding
 
 fn of_condition(source: &Source, one: &Condition) -> Finding {
     let object = source.object.to_string();
-    Finding::new(Severity::of(one.code), one.code, object, &source.position.0, &one.message)
+    Finding::new(Severity::of(one.code), one.code, object, &source.position.text(), &one.message)
 }
 
 /// The message of a problem begins with its own position, which is more exact than that of the object.
 fn of_problem(object: &ObjectRef, problem: &Problem) -> Finding {
-    let own = position_of(&problem.message);
-    let (position, message) = own.unwrap_or((&object.position, &problem.message));
+    let (own, known) = (position_of(&problem.message), object.position.text());
+    let (position, message) = own.unwrap_or((&known, &problem.message));
     Finding::new(Severity::of_unserved(problem.code), problem.code, object.id.to_string(), position, message)
 }

@@ -396,7 +396,7 @@ mod tests {
         let status = |code: Code| {
             let problem = ProblemView {
                 registry: RegistryName::new("c").unwrap(),
-                object: ObjectRef { id: id.clone(), position: Arc::default() },
+                object: ObjectRef::new(id.clone()),
                 problem: Problem { code, message: "spec.novelty is not a known field".into() },
                 since: 0,
             };

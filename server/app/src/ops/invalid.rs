@@ -53,8 +53,6 @@ pub fn policies_not_served(catalog: &Catalog, problems: &[ProblemView]) -> Vec<(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tributary_model::{ObjectId, ObjectRef, Problem, RegistryName};
 
     use super::*;
@@ -62,7 +60,7 @@ mod tests {
     fn mk_problem(kind: &'static str) -> ProblemView {
         ProblemView {
             registry: RegistryName::new("file").unwrap(),
-            object: ObjectRef { id: ObjectId::new(kind, "shop", "a"), position: Arc::default() },
+            object: ObjectRef::new(ObjectId::new(kind, "shop", "a")),
             problem: Problem { code: Code::WRONG_TYPE, message: "a.yaml:1:1: wrong".into() },
             since: 0,
         }

@@ -104,7 +104,8 @@ impl ProblemLog {
 fn write(change: &Change<'_>) {
     match change {
         Change::Begun(ProblemView { registry, object, problem, .. }) => {
-            let position = Some(&*object.position).filter(|position| !position.is_empty());
+            let position = Some(object.position.text()).filter(|position| !position.is_empty());
+            let position = position.as_deref();
             tracing::warn!(
                 %registry, object = %object.id, position, code = %problem.code, reason = &*problem.message,
                 "object has a problem"

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tributary_model::{
     ClusterId, Evidence, ExportTo, Generation, Namespace, ObjectId, ObjectRef, ObjectVersion, PortName,
-    PortNumber, ServiceAddress, ServiceKey, Source, Timestamp, Visibility,
+    PortNumber, Position, ServiceAddress, ServiceKey, Source, Timestamp, Visibility,
 };
 
 use super::Fault;
@@ -107,19 +107,19 @@ pub(crate) fn read_object(d: &mut Decoder, value: Value<'_>, like: &Like) -> Res
 pub(crate) fn put_source(enc: &mut Encoder, field: u32, source: &Source, like: &Like) {
     enc.nest(field, |enc| {
         put_object(enc, 1, &source.object, like);
-        enc.text(2, &source.position.0);
+        enc.text(2, &source.position.text());
         enc.text(3, &source.version.0);
     });
 }
 
 pub(crate) fn read_source(d: &mut Decoder, value: Value<'_>, like: &Like) -> Result<Source, Fault> {
     let mut object = None;
-    let (mut place, mut version) = (ObjectVersion::default(), ObjectVersion::default());
+    let (mut place, mut version) = (Position::default(), ObjectVersion::default());
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => object = Some(read_object(d, value, like)?),
-            2 => place.0 = d.fresh(value)?,
+            2 => place = Position::new(d.fresh(value)?),
             3 => version.0 = d.fresh(value)?,
             _ => {}
         }
@@ -131,17 +131,17 @@ pub(crate) fn read_source(d: &mut Decoder, value: Value<'_>, like: &Like) -> Res
 pub(crate) fn put_reference(enc: &mut Encoder, field: u32, reference: &ObjectRef, like: &Like) {
     enc.nest(field, |enc| {
         put_object(enc, 1, &reference.id, like);
-        enc.text(2, &reference.position);
+        enc.text(2, &reference.position.text());
     });
 }
 
 pub(crate) fn read_reference(d: &mut Decoder, value: Value<'_>, like: &Like) -> Result<ObjectRef, Fault> {
-    let (mut object, mut place) = (None, Arc::default());
+    let (mut object, mut place) = (None, Position::default());
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => object = Some(read_object(d, value, like)?),
-            2 => place = d.fresh(value)?,
+            2 => place = Position::new(d.fresh(value)?),
             _ => {}
         }
     }

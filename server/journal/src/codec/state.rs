@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Evidence, Fingerprint, HoldRecord, ListRecord, Mono, ObjectId, ObjectRef, Problem, ProblemRecord,
+    Evidence, Fingerprint, HoldRecord, ListRecord, Mono, ObjectId, ObjectRef, Position, Problem,
+    ProblemRecord,
 };
 
 use super::common::{put_evidence, read_evidence};
@@ -57,7 +58,7 @@ pub(crate) fn read_list(d: &Decoder, mut fields: Fields<'_>) -> Result<ListRecor
 }
 
 pub(crate) fn put_problem(enc: &mut Encoder, value: &ProblemRecord) {
-    enc.text(1, &value.object.position);
+    enc.text(1, &value.object.position.text());
     enc.nest(2, |enc| put_note(enc, value.problem.code, &value.problem.message));
     enc.time(3, value.since);
 }
@@ -67,10 +68,10 @@ pub(crate) fn read_problem(
     object: &ObjectId,
     mut fields: Fields<'_>,
 ) -> Result<ProblemRecord, Fault> {
-    let (mut place, mut problem, mut since) = (Arc::default(), None, None);
+    let (mut place, mut problem, mut since) = (Position::default(), None, None);
     while let Some((field, value)) = fields.next()? {
         match field {
-            1 => place = d.fresh(value)?,
+            1 => place = Position::new(d.fresh(value)?),
             2 => {
                 let (code, message) = read_note(d, value)?;
                 problem = Some(Problem { code, message });

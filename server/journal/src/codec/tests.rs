@@ -49,7 +49,7 @@ fn for_people(value: &EntryValue) -> Vec<Arc<str>> {
         Fact::Policy(_, value) => &value.source,
         _ => return Vec::new(),
     };
-    vec![source.position.0.clone(), source.version.0.clone()]
+    vec![source.position.text(), source.version.0.clone()]
 }
 
 /// Returns the same record with an unknown field in every message with fields.

@@ -19,7 +19,7 @@ fn sidecar_becomes_a_policy_of_its_object() {
     let (key, declared) = policy(meta, "  egress: [{hosts: [./*]}]\n");
     assert_eq!(key.to_string(), "Sidecar shop/pay");
     assert_eq!(declared.source.object, ObjectId::new("Sidecar", "shop", "pay"));
-    assert_eq!(&*declared.source.position.0, "f.yaml:1:1");
+    assert_eq!(&*declared.source.position.text(), "f.yaml:1:1");
     assert_eq!(declared.created.unwrap().to_string(), "2026-01-02T03:04:05Z");
 }
 

@@ -82,7 +82,7 @@ fn the_first_of_two_documents_of_one_object_serves() {
     assert_eq!(names(&load), ["one"]);
     assert_eq!(load.problems[0].problem.code, Code::DUPLICATE_OBJECT);
     assert!(load.problems[0].problem.message.contains("declared already at f.yaml:1:1"));
-    assert_eq!(&*load.problems[0].object.position, "f.yaml:8:1");
+    assert_eq!(&*load.problems[0].object.position.text(), "f.yaml:8:1");
 }
 
 #[test]

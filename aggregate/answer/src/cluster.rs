@@ -112,6 +112,7 @@ pub fn cluster<'a, R: Recorder>(
     let pool = policy.and_then(|policy| policy.pool.as_ref());
     let timeout = pool.and_then(|pool| pool.connect_timeout);
     let name = ClusterName { subset: subset.cloned(), ..ClusterName::new(facts.port, &facts.service.host) };
+    let name = name.of(client.kind);
     let Ok(transport) = transport(facts, policy, reach(&discovery), client, &name) else {
         let step = (Stage::Merge, Verdict::Drop, Code::NO_CERTIFICATES);
         about(
@@ -183,6 +184,11 @@ fn discovery<'a, R: Recorder>(
     if facts.protocol == Protocol::Udp {
         return none(r, Code::UDP_NOT_SERVED, &udp_not_served(facts.port));
     }
+    if client.kind == Some(ClientKind::Router) {
+        let outside = facts.attributes.mesh_external || !is_listed(&facts.resolution);
+        let detail = "a router forwards mesh TLS to endpoints that the server lists, and the service has none in the mesh";
+        return if outside { none(r, Code::KIND_CANNOT_REACH, detail) } else { Some(Discovery::Eds) };
+    }
     match &facts.resolution {
         Resolution::ClientSide | Resolution::DnsStrict | Resolution::DnsLogical if passes && !grpc => {
             Some(Discovery::OriginalDestination(None))
@@ -206,6 +212,11 @@ fn discovery<'a, R: Recorder>(
             }
         }
     }
+}
+
+/// Whether the server lists the endpoints of a service.
+const fn is_listed(resolution: &Resolution) -> bool {
+    matches!(resolution, Resolution::ClientSide | Resolution::Passthrough)
 }
 
 /// Returns the DNS discovery of a client. gRPC supports LOGICAL_DNS only (gRFC A37).

@@ -242,7 +242,7 @@ fn weighted((to, target): &(&WeightedDestination, Target), port: PortNumber) -> 
 
 /// Names the xDS cluster of a destination, which need not exist. Without a port it has that of the route table.
 fn cluster_of(to: &RouteDestination, target: &Target, port: PortNumber) -> ClusterName {
-    ClusterName { port: to.port.unwrap_or(port), subset: to.subset.clone(), host: target.host.clone() }
+    ClusterName { subset: to.subset.clone(), ..ClusterName::new(to.port.unwrap_or(port), &target.host) }
 }
 
 /// Returns the host that requests get: that of the rewrite, else of the headers, else of the only destination.

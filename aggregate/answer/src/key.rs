@@ -124,7 +124,10 @@ pub trait Outcomes: Sized {
 /// Returns the key of the bytes that these inputs give to a client.
 #[must_use]
 pub fn key<T: Outcomes>(node: &ResourceInputs<T>, client: &ClientClass) -> Projection {
-    let projection = client.project(node.dimensions);
+    // names of a router differ where nothing else does
+    let is_router = client.kind == ClientKind::Router;
+    let own = if is_router { ClientDimensions::KIND } else { ClientDimensions::NONE };
+    let projection = client.project(node.dimensions | own);
     let is_open = OPEN.into_iter().any(|dimension| node.dimensions.meets(dimension));
     let reduced = if is_open { T::reduce(node, projection) } else { projection };
     T::choose(&node.inputs, client, reduced)

@@ -172,7 +172,7 @@ impl Ends<'_> {
         let known = self.end(to);
         let port = to.port.or_else(|| known?.port).unwrap_or(self.facts.port);
         let host = known.map_or(&to.host, |known| &known.host);
-        ClusterName { port, subset: to.subset.clone(), host: host.clone() }
+        ClusterName { subset: to.subset.clone(), ..ClusterName::new(port, host) }
     }
     fn policy(&self, to: &RouteDestination) -> Option<Arc<ConnectionPolicy>> {
         self.end(to)?.policy.as_ref()?.get(self.client).clone()

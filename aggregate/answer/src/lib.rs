@@ -18,6 +18,7 @@ pub mod conditions;
 pub mod egress;
 pub mod endpoints;
 pub mod explain;
+mod forwarding;
 pub mod grpc_route;
 pub mod http_route;
 pub mod inbound;

@@ -96,7 +96,7 @@ fn listener_at<R: Recorder>(
     socket: Socket,
     r: &mut R,
 ) -> Vec<ListenerPlan> {
-    let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
+    let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc | ClientKind::Router));
     let nothing = facts.protocol == Protocol::Udp || matches!(facts.resolution, Resolution::Alias(_));
     if no_sidecar || nothing {
         return Vec::new();

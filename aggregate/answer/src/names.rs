@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tributary_model::{Hostname, PortNumber, Subset};
+use tributary_model::{ClientKind, Hostname, PortNumber, Subset};
 
 /// xDS cluster for outbound traffic without a service.
 pub const PASSTHROUGH: &str = "PassthroughCluster";
@@ -15,7 +15,7 @@ pub const BLACK_HOLE: &str = "BlackHoleCluster";
 pub const INBOUND_PASSTHROUGH: &str = "InboundPassthroughCluster";
 
 /// Name of the xDS cluster of a service port, or of a subset of its endpoints: `outbound|80||pay.shop`,
-/// `outbound|80|v1|pay.shop`.
+/// `outbound|80|v1|pay.shop`; that of a router is `outbound_.80_._.pay.shop`, which clients send as a server name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterName {
     /// Port of the service.
@@ -24,20 +24,33 @@ pub struct ClusterName {
     pub subset: Option<Subset>,
     /// Host of the service.
     pub host: Hostname,
+    /// Whether it is that of a router.
+    pub forwarded: bool,
 }
 
 impl ClusterName {
     /// Names the xDS cluster of all endpoints of a port.
     #[must_use]
     pub fn new(port: PortNumber, host: &Hostname) -> Self {
-        Self { port, subset: None, host: host.clone() }
+        Self { port, subset: None, host: host.clone(), forwarded: false }
+    }
+    /// Returns the name that clients of a kind have for it.
+    #[must_use]
+    pub fn of(self, kind: Option<ClientKind>) -> Self {
+        Self { forwarded: kind == Some(ClientKind::Router), ..self }
+    }
+    /// Parses a name as clients of a kind have it.
+    #[must_use]
+    pub fn parse(name: &str, kind: ClientKind) -> Option<Self> {
+        name.parse().ok().filter(|name: &Self| name.forwarded == (kind == ClientKind::Router))
     }
 }
 
 impl fmt::Display for ClusterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subset = self.subset.as_ref().map_or("", Subset::as_str);
-        write!(f, "outbound|{}|{subset}|{}", self.port, self.host)
+        let between = if self.forwarded { FORWARDED } else { "|" };
+        write!(f, "outbound{between}{}{between}{subset}{between}{}", self.port, self.host)
     }
 }
 
@@ -67,6 +80,9 @@ impl fmt::Display for NotAClusterName {
 
 impl std::error::Error for NotAClusterName {}
 
+/// Separator of the parts of a router's names.
+const FORWARDED: &str = "_.";
+
 /// Formats the name of an inbound xDS cluster: `inbound|80||`.
 #[must_use]
 pub fn inbound_name(port: PortNumber) -> String {
@@ -74,11 +90,13 @@ pub fn inbound_name(port: PortNumber) -> String {
 }
 
 fn parse(name: &str) -> Option<ClusterName> {
-    let rest = name.strip_prefix("outbound|")?;
-    let (port, rest) = rest.split_once('|')?;
-    let (subset, host) = rest.split_once('|')?;
+    let rest = name.strip_prefix("outbound")?;
+    let forwarded = rest.starts_with(FORWARDED);
+    let between = if forwarded { FORWARDED } else { "|" };
+    let (port, rest) = rest.strip_prefix(between)?.split_once(between)?;
+    let (subset, host) = rest.split_once(between)?;
     let subset = if subset.is_empty() { None } else { Some(Subset::new(subset)?) };
-    Some(ClusterName { port: parse_port(port)?, subset, host: canonical_host(host)? })
+    Some(ClusterName { port: parse_port(port)?, subset, host: canonical_host(host)?, forwarded })
 }
 
 /// Parses a port in its canonical spelling only: `080` is a different name.
@@ -110,6 +128,18 @@ mod tests {
     }
 
     #[test]
+    fn names_of_routers_are_server_names() {
+        for name in ["outbound_.80_._.pay.shop", "outbound_.80_.v1-b_.*.pay.shop"] {
+            let parsed: ClusterName = name.parse().unwrap();
+            assert_eq!((parsed.to_string().as_str(), parsed.forwarded), (name, true));
+            assert_eq!(ClusterName::parse(name, ClientKind::Router), Some(parsed.clone()));
+            assert_eq!(ClusterName::parse(name, ClientKind::Sidecar), None);
+            let plain = parsed.of(Some(ClientKind::Sidecar)).to_string();
+            assert_eq!(ClusterName::parse(&plain, ClientKind::Router), None, "{plain}");
+        }
+    }
+
+    #[test]
     fn other_spellings_are_rejected() {
         let long = format!("outbound|80|{}|a.b", "v".repeat(Subset::MAX + 1));
         for bad in [
@@ -129,7 +159,9 @@ mod tests {
             "outbound|80| |a.b",
             "outbound|80|v1|v2|a.b",
             "inbound|80||",
-            "outbound_.80_._.a.b",
+            "outbound_.80_._.A.b",
+            "outbound_.80|_.a.b",
+            "outbound|80_._.a.b",
             &long,
         ] {
             assert_eq!(bad.parse::<ClusterName>(), Err(NotAClusterName), "{bad:?}");

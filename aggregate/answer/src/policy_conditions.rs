@@ -192,10 +192,14 @@ impl<'c> Selectors<'c> {
     }
 }
 
-/// Whether a policy selects workloads of every namespace: those of the root namespace that apply together do.
+/// Whether a policy selects workloads of every namespace: those of the root namespace that apply together do, and Gateways.
 fn is_wide(catalog: &Catalog, key: &PolicyKey) -> bool {
-    matches!(key.kind, PolicyKind::AuthorizationPolicy | PolicyKind::RequestAuthentication)
-        && catalog.settings.root_namespace().as_ref() == Some(&key.namespace)
+    let of_root = || catalog.settings.root_namespace().as_ref() == Some(&key.namespace);
+    match key.kind {
+        PolicyKind::Gateway => true,
+        PolicyKind::AuthorizationPolicy | PolicyKind::RequestAuthentication => of_root(),
+        _ => false,
+    }
 }
 
 fn without_workload(catalog: &Catalog, key: &PolicyKey, view: &PolicyView) -> Condition {
@@ -247,7 +251,8 @@ fn applied<'c>(catalog: &'c Catalog, kind: PolicyKind, client: &Selectable) -> O
         | PolicyKind::VirtualService
         | PolicyKind::EnvoyFilter
         | PolicyKind::AuthorizationPolicy
-        | PolicyKind::RequestAuthentication => None,
+        | PolicyKind::RequestAuthentication
+        | PolicyKind::Gateway => None,
     }
 }
 

@@ -71,7 +71,7 @@ impl VirtualHostPlan {
 /// VirtualService.
 #[must_use]
 pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
-    let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
+    let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc | ClientKind::Router));
     let virtual_addresses = vips(&facts.addresses, client);
     // A virtual address leads to a port without a protocol by itself.
     let detects = facts.protocol == Protocol::Unspecified && virtual_addresses.is_empty();
@@ -349,7 +349,7 @@ mod tests {
             let client = Projection { choices: choice, ..client(kind) };
             let plan = match kind {
                 ClientKind::Grpc => grpc_route(&facts, &client),
-                ClientKind::Envoy | ClientKind::Sidecar => route(&facts, &client),
+                ClientKind::Envoy | ClientKind::Sidecar | ClientKind::Router => route(&facts, &client),
             };
             match plan.unwrap().routes {
                 Routes::Default => vec!["default".to_owned()],

@@ -10,16 +10,16 @@ pub(crate) mod trace;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, HostEntry, IngressListener, Labels, Namespace, OutboundMode, PolicyKey, PolicyKind,
-    PolicyView, PortView, RouteOwner, ServiceView, Sidecar,
+    Catalog, ClientKind, ForwardingServer, HostEntry, IngressListener, Labels, Namespace, OutboundMode,
+    PolicyKey, PolicyKind, PolicyView, PortView, RouteOwner, ServiceView, Sidecar,
 };
 
 use crate::egress::{Egress, PortSet};
 
-/// Sidecar as one client has it.
+/// Sidecar as one client has it; for a router, what the Gateways that select it make it forward.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClientSidecar {
-    /// Its key.
+    /// Its key, or that of the first Gateway.
     pub key: PolicyKey,
     /// What the client reaches; `None` for everything that it sees.
     pub egress: Option<Egress>,
@@ -27,6 +27,8 @@ pub struct ClientSidecar {
     pub outbound: Option<OutboundMode>,
     /// Ports on which the client receives; those of its services if empty.
     pub ingress: Arc<[IngressListener]>,
+    /// Servers of a router; absent for other clients.
+    pub servers: Option<Arc<[ForwardingServer]>>,
 }
 
 impl ClientSidecar {
@@ -38,6 +40,7 @@ impl ClientSidecar {
             egress: Egress::new(&sidecar.egress),
             outbound: sidecar.outbound.clone(),
             ingress: Arc::clone(&sidecar.ingress),
+            servers: None,
         }
     }
     /// Whether this value was read from this very Sidecar.
@@ -84,19 +87,24 @@ impl<'a> Scope<'a> {
         };
         Some((listener, Some(&view.key.namespace) != self.namespace))
     }
+    /// Whether it is that of a router, which reaches what it forwards and nothing that a route leads to.
+    #[must_use]
+    pub fn forwards(self) -> bool {
+        self.sidecar.is_some_and(|sidecar| sidecar.servers.is_some())
+    }
     /// Whether a port of a resolved service reaches the client.
     #[must_use]
     pub fn admits(self, view: &ServiceView, port: &PortView, set: PortSet) -> bool {
         let admits = |egress: &Egress| {
             egress.admits(self.namespace, &view.key, port.number, set)
-                || set == PortSet::Reached && egress.rank(self.namespace, view).is_none()
+                || set == PortSet::Reached && !self.forwards() && egress.rank(self.namespace, view).is_none()
         };
         self.egress().is_none_or(admits)
     }
     /// Whether a route of a VirtualService leads the client to a host that its Sidecar need not import.
     #[must_use]
     pub fn is_led_to(self, entry: &HostEntry) -> bool {
-        let Some(egress) = self.egress() else { return false };
+        let Some(egress) = self.egress().filter(|_| !self.forwards()) else { return false };
         let concerns = |owner: &RouteOwner| {
             owner.tier(self.namespace).is_some()
                 && egress.imports_pattern(self.namespace, &owner.key.namespace, &owner.hosts)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tributary_model::{Catalog, ClientKind, Labels, Namespace, PeerModes};
 
 use crate::authorization::{AuthorizationChain, authorization_of};
+use crate::forwarding::reach;
 use crate::patches::{SelectedFilters, filters_of};
 use crate::peer_modes::peer_policies;
 use crate::scope::{ClientSidecar, attach};
@@ -16,7 +17,7 @@ use crate::tokens::{TokenChecks, token_checks};
 /// Policies that select clients of a kind and namespace by their labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectedPolicies {
-    /// Sidecar that applies.
+    /// Sidecar that applies, or what a router forwards.
     pub sidecar: Option<Arc<ClientSidecar>>,
     /// EnvoyFilters whose patches may apply.
     pub filters: SelectedFilters,
@@ -42,10 +43,15 @@ impl SelectedPolicies {
         labels: &Labels,
     ) -> Self {
         let held = earlier.and_then(|earlier| earlier.sidecar.as_ref());
-        let sidecar = attach(catalog, kind, namespace, labels).map(|(key, sidecar)| {
+        let attached = || {
+            let (key, sidecar) = attach(catalog, kind, namespace, labels)?;
             let same = held.filter(|held| held.is(key, sidecar));
-            same.map_or_else(|| Arc::new(ClientSidecar::new(key, sidecar)), Arc::clone)
-        });
+            Some(same.map_or_else(|| Arc::new(ClientSidecar::new(key, sidecar)), Arc::clone))
+        };
+        let sidecar = match (kind, namespace) {
+            (ClientKind::Router, Some(own)) => Some(shared(reach(catalog, own, labels), held)),
+            _ => attached(),
+        };
         let peers = peer_policies(catalog, namespace, labels);
         let is_sidecar = kind == ClientKind::Sidecar;
         let chain = authorization_of(catalog, namespace, labels).filter(|_| is_sidecar);

@@ -42,6 +42,8 @@ pub enum PlainReason {
     Outside,
     /// Clients cannot treat the endpoints differently, and not all of them accept mesh TLS.
     SomePlain,
+    /// A router passes the TLS of its clients on.
+    Forwarded,
 }
 
 impl fmt::Display for PlainReason {
@@ -51,6 +53,7 @@ impl fmt::Display for PlainReason {
             Self::NoCertificates => "the client's node names no certificates of the mesh",
             Self::Grpc => "gRPC uses mesh TLS only where a DestinationRule has mode ISTIO_MUTUAL",
             Self::Outside => "the service is outside the mesh, or automatic mesh TLS is off",
+            Self::Forwarded => "the router passes the mesh TLS of its clients on",
             Self::SomePlain => "connections keep their destination, and not all endpoints accept mesh TLS",
         })
     }
@@ -122,6 +125,7 @@ pub(crate) fn transport<'a>(
     };
     let has_certificates = is_grpc || client.certificates.as_ref().is_some_and(CertificateSource::is_known);
     Ok(match tls {
+        _ if client.kind == Some(ClientKind::Router) => Transport::Plain(PlainReason::Forwarded),
         Some(ClientTls::Disable) => Transport::Plain(PlainReason::Rule),
         Some(files @ (ClientTls::Simple(_) | ClientTls::Mutual(..))) => Transport::Files(files),
         Some(ClientTls::IstioMutual(_)) if !has_certificates => return Err(NoCertificates),
@@ -154,7 +158,7 @@ const fn refused(
 
 /// Returns the server name by which gateways between networks find the xDS cluster: `outbound_.80_._.pay.shop`.
 fn sni(reach: Reach, name: &ClusterName) -> Option<String> {
-    let sni = (reach != Reach::Host).then(|| name.to_string().replace('|', "_."))?;
+    let sni = (reach != Reach::Host).then(|| name.clone().of(Some(ClientKind::Router)).to_string())?;
     (sni.len() <= MOST_SNI).then_some(sni)
 }
 

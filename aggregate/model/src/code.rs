@@ -64,7 +64,7 @@ codes! {
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
     302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
-    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService or EnvoyFilter of networking.istio.io, or PeerAuthentication, AuthorizationPolicy or RequestAuthentication of security.istio.io";
+    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter or Gateway of networking.istio.io, or PeerAuthentication, AuthorizationPolicy or RequestAuthentication of security.istio.io";
     304 UNKNOWN_FIELD "unknown field" => "remove it or correct its spelling";
     305 WRONG_TYPE "a field has the wrong type" => "write it as the message describes";
     306 MISSING_FIELD "a required field is missing" => "add it";
@@ -176,6 +176,8 @@ codes! {
     478 KEYS_IN_PLAIN_TEXT "the address of keys of a RequestAuthentication is https, and sidecars would connect to its host in plain text, so that its tokens are refused" => "set `tls.mode: SIMPLE` for the port in a DestinationRule of the host";
     479 KEYS_UNDECLARED "a rule of a RequestAuthentication has neither `jwks` nor `jwksUri`, so that its tokens are refused" => "add `jwksUri`: keys are not looked up by the issuer";
 
+    480 SERVERS_NOT_SERVED "servers of a Gateway are not served" => "nothing, if another control plane serves them; of Gateways, servers of mode AUTO_PASSTHROUGH are served, which forward mesh TLS between networks";
+
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
     502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object and the status of its registry: `tributary get registries -o wide`";
@@ -206,7 +208,7 @@ codes! {
     527 HELD_ENDPOINT "the endpoint is served because its removal is not confirmed" => "see `tributary get registries -o wide`";
     528 FEDERATED "the endpoint is served through a federated service" => "nothing";
     529 STANDBY "the endpoint waits as a standby of its federated service" => "nothing";
-    530 NOT_IMPORTED "the client's Sidecar imports no such host or port" => "add it to `egress` of the Sidecar that the step names";
+    530 NOT_IMPORTED "the client's Sidecar imports no such host or port, or no Gateway of a router has the host" => "add it to `egress` of the Sidecar that the step names, or to the hosts of a server of mode AUTO_PASSTHROUGH";
     531 ROUTED "the client's requests for the host take this virtual host" => "nothing";
     532 ROUTED_ELSEWHERE "the client's requests for the host do not go there" => "see where they go with `tributary get routes HOST --for-client CLIENT`, and which services claim the host with `tributary get services -o wide`";
     533 NOT_ROUTED "no route of the client leads requests to the port" => "add the host to the egress listener of the port, or remove that listener";
@@ -235,6 +237,7 @@ codes! {
     555 AUTHORIZATION_APPLIES "AuthorizationPolicies and RequestAuthentications decide which requests the workload of the endpoint accepts" => "see their rules with `tributary get policies NAME -o json`";
     556 THROUGH_GATEWAY "the client reaches the endpoint through gateways of its network" => "nothing; `crossNetwork: direct` if networks are flat";
     557 GATEWAY "the address is a gateway of a network" => "list all with `tributary get gateways`";
+    558 PLAIN_BEHIND_ROUTER "an endpoint does not accept mesh TLS, which routers pass on" => "give its workload a sidecar or certificates of the mesh, or reach it in another way than through gateways";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -30,6 +30,8 @@ pub enum ClientKind {
     Sidecar,
     /// Proxyless gRPC client.
     Grpc,
+    /// Envoy that forwards the traffic of others, recognised by the role of its node id.
+    Router,
 }
 
 /// Client reduced to the dimensions that an answer declares, and in them to the values that its inputs name. Clients

@@ -19,6 +19,7 @@ pub mod envoy_filter;
 pub mod evidence;
 pub mod excluded_object;
 pub mod export;
+pub mod forwarding;
 pub mod gateway;
 pub mod hash;
 pub mod health;
@@ -94,6 +95,7 @@ pub use envoy_filter::{
 pub use evidence::{EndEvidence, Evidence};
 pub use excluded_object::{ExcludedObject, of_revision};
 pub use export::{EntryVisibility, ExportTo, Visibility};
+pub use forwarding::{ForwardingGateway, ForwardingServer};
 pub use gateway::{GatedNetwork, Gateway, GatewayAddress, GatewayKey, GatewaySocket};
 pub use hash::{Version, VersionSum};
 pub use health::Health;

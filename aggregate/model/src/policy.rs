@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::authorization::AuthorizationPolicy;
 use crate::destination_rule::DestinationRule;
 use crate::envoy_filter::EnvoyFilter;
+use crate::forwarding::ForwardingGateway;
 use crate::id::Namespace;
 use crate::labels::Labels;
 use crate::object::Source;
@@ -37,11 +38,13 @@ pub enum PolicyKind {
     AuthorizationPolicy,
     /// Which tokens of requests workloads accept.
     RequestAuthentication,
+    /// What routers forward.
+    Gateway,
 }
 
 impl PolicyKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Sidecar,
         Self::DestinationRule,
         Self::VirtualService,
@@ -49,6 +52,7 @@ impl PolicyKind {
         Self::PeerAuthentication,
         Self::AuthorizationPolicy,
         Self::RequestAuthentication,
+        Self::Gateway,
     ];
 
     /// Name in documents.
@@ -62,6 +66,7 @@ impl PolicyKind {
             Self::PeerAuthentication => "PeerAuthentication",
             Self::AuthorizationPolicy => "AuthorizationPolicy",
             Self::RequestAuthentication => "RequestAuthentication",
+            Self::Gateway => "Gateway",
         }
     }
     /// Whether of the policies that select a workload, and of those for its whole namespace, one applies to it.
@@ -122,6 +127,8 @@ pub enum Policy {
     AuthorizationPolicy(AuthorizationPolicy),
     /// Which tokens of requests workloads accept.
     RequestAuthentication(RequestAuthentication),
+    /// What routers forward.
+    Gateway(ForwardingGateway),
 }
 
 impl Policy {
@@ -136,9 +143,11 @@ impl Policy {
             Self::PeerAuthentication(_) => PolicyKind::PeerAuthentication,
             Self::AuthorizationPolicy(_) => PolicyKind::AuthorizationPolicy,
             Self::RequestAuthentication(_) => PolicyKind::RequestAuthentication,
+            Self::Gateway(_) => PolicyKind::Gateway,
         }
     }
-    /// Labels of the workloads that it selects, empty for all workloads of its namespace, if its kind selects workloads.
+    /// Labels of the workloads that it selects, empty for all workloads of its namespace, if its kind selects workloads. A Gateway
+    /// selects those of every namespace.
     #[must_use]
     pub const fn selector(&self) -> Option<&Labels> {
         match self {
@@ -146,6 +155,7 @@ impl Policy {
             Self::PeerAuthentication(policy) => Some(&policy.selector),
             Self::AuthorizationPolicy(policy) => Some(&policy.selector),
             Self::RequestAuthentication(policy) => Some(&policy.selector),
+            Self::Gateway(gateway) => Some(&gateway.selector),
             Self::DestinationRule(_) | Self::VirtualService(_) | Self::EnvoyFilter(_) => None,
         }
     }
@@ -159,7 +169,8 @@ impl Policy {
             | Self::DestinationRule(_)
             | Self::VirtualService(_)
             | Self::EnvoyFilter(_)
-            | Self::PeerAuthentication(_) => false,
+            | Self::PeerAuthentication(_)
+            | Self::Gateway(_) => false,
         }
     }
     /// Paths of valid fields that have no effect, sorted.
@@ -173,6 +184,7 @@ impl Policy {
             Self::PeerAuthentication(policy) => &policy.ignored,
             Self::AuthorizationPolicy(policy) => &policy.ignored,
             Self::RequestAuthentication(policy) => &policy.ignored,
+            Self::Gateway(gateway) => &gateway.ignored,
         }
     }
 }

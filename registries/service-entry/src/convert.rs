@@ -7,8 +7,9 @@
 mod authorization_policy;
 mod context;
 mod destination_rule;
-mod endpoints;
+pub(crate) mod endpoints;
 mod envoy_filter;
+mod gateway;
 mod http_route;
 mod load_balancer;
 mod peer_authentication;
@@ -51,6 +52,7 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
         }
         Body::VirtualService(document) => virtual_service::fact(object, meta, document).into_iter().collect(),
         Body::EnvoyFilter(document) => vec![envoy_filter::fact(object, meta, document)],
+        Body::Gateway(document) => vec![gateway::fact(object, meta, document)],
         Body::PeerAuthentication(document) => vec![peer_authentication::fact(object, meta, document)],
         Body::AuthorizationPolicy(document) => {
             authorization_policy::fact(object, meta, document).into_iter().collect()

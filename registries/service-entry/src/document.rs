@@ -1,5 +1,5 @@
 //! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService,
-//! EnvoyFilter, PeerAuthentication, AuthorizationPolicy and RequestAuthentication, typed.
+//! EnvoyFilter, Gateway, PeerAuthentication, AuthorizationPolicy and RequestAuthentication, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
@@ -7,6 +7,7 @@
 pub mod authorization_policy;
 pub mod destination_rule;
 pub mod envoy_filter;
+pub mod gateway;
 pub mod http_route;
 pub mod peer_authentication;
 pub mod request_authentication;
@@ -27,6 +28,7 @@ use tributary_model::{ObjectVersion, Position};
 pub use authorization_policy::AuthorizationPolicy;
 pub use destination_rule::DestinationRule;
 pub use envoy_filter::EnvoyFilter;
+pub use gateway::Gateway;
 pub use peer_authentication::PeerAuthentication;
 pub use request_authentication::RequestAuthentication;
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
@@ -118,6 +120,8 @@ pub enum Body {
     AuthorizationPolicy(Box<AuthorizationPolicy>),
     /// Which tokens of requests workloads accept.
     RequestAuthentication(Box<RequestAuthentication>),
+    /// Ports of routers.
+    Gateway(Gateway),
 }
 
 /// The API group of all supported kinds but those of [`SECURITY_GROUP`].
@@ -128,6 +132,8 @@ pub const API_VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
 pub const SECURITY_GROUP: &str = "security.istio.io";
 /// Its versions, which have the same fields here; the preferred one first.
 pub const SECURITY_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+/// The API group of Gateways of Kubernetes, which are no documents.
+pub(crate) const GATEWAY_API: &str = "gateway.networking.k8s.io";
 /// The kind of a [`Body::ServiceEntry`].
 pub const SERVICE_ENTRY: &str = "ServiceEntry";
 /// The kind of a [`Body::WorkloadEntry`].
@@ -148,12 +154,14 @@ pub const PEER_AUTHENTICATION: &str = "PeerAuthentication";
 pub const AUTHORIZATION_POLICY: &str = "AuthorizationPolicy";
 /// The kind of a [`Body::RequestAuthentication`].
 pub const REQUEST_AUTHENTICATION: &str = "RequestAuthentication";
+/// The kind of a [`Body::Gateway`].
+pub const GATEWAY: &str = "Gateway";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    const ALL: [&str; 10] = [
+    const ALL: [&str; 11] = [
         SERVICE_ENTRY,
         WORKLOAD_ENTRY,
         WORKLOAD_GROUP,
@@ -164,6 +172,7 @@ pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
         PEER_AUTHENTICATION,
         AUTHORIZATION_POLICY,
         REQUEST_AUTHENTICATION,
+        GATEWAY,
     ];
     ALL.into_iter().find(|kind| *kind == text)
 }
@@ -192,6 +201,7 @@ impl Body {
             Self::PeerAuthentication(_) => PEER_AUTHENTICATION,
             Self::AuthorizationPolicy(_) => AUTHORIZATION_POLICY,
             Self::RequestAuthentication(_) => REQUEST_AUTHENTICATION,
+            Self::Gateway(_) => GATEWAY,
         }
     }
 }

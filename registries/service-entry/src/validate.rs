@@ -6,6 +6,7 @@
 mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
+mod gateway;
 mod hosts;
 mod http_match;
 mod http_route;
@@ -56,6 +57,11 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
         }
         Body::EnvoyFilter(document) => {
             for (_, rule) in envoy_filter::RULES {
+                rule(document, faults);
+            }
+        }
+        Body::Gateway(document) => {
+            for (_, rule) in gateway::RULES {
                 rule(document, faults);
             }
         }

@@ -15,6 +15,7 @@ mod encode;
 pub(crate) mod entry;
 mod envoy_filter;
 mod federated_service;
+mod forwarding;
 mod gateway;
 mod group;
 mod http_route;

@@ -27,6 +27,7 @@ mod diff_cache;
 mod fixed;
 mod fold;
 mod folded_set;
+mod forwarding;
 mod generations;
 mod grpc;
 mod held;

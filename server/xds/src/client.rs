@@ -106,8 +106,10 @@ impl ClientNode {
             closed: closed(meta),
             dns_capture: is_true(meta, "DNS_CAPTURE"),
             certificate_files: certificates::files(meta).map(Arc::new),
-            ..ClientClass::new(kind(node, parts.as_ref()))
+            ..ClientClass::new(ClientKind::Envoy)
         };
+        let kind = kind(node, parts.as_ref(), class.namespace.is_some());
+        let class = ClientClass { kind, ..class };
         Ok(Self {
             id: node.id.as_str().into(),
             class,
@@ -199,17 +201,20 @@ impl ClientNode {
                 Some(if refuses { Code::CLIENT_REFUSES_PLAIN } else { Code::CLIENT_PARTIAL_MTLS })
             }
             ClientKind::Envoy if wants_listeners => Some(Code::CLIENT_NO_PROFILE),
-            ClientKind::Envoy | ClientKind::Grpc => None,
+            ClientKind::Envoy | ClientKind::Grpc | ClientKind::Router => None,
         }
     }
 }
 
-fn kind(node: &Node, parts: Option<&Parts<'_>>) -> ClientKind {
+/// A router without a namespace is none: what it forwards is seen from its namespace.
+fn kind(node: &Node, parts: Option<&Parts<'_>>, has_namespace: bool) -> ClientKind {
     let generator = node.metadata.text("GENERATOR").is_some_and(|generator| generator == "grpc");
     if generator || node.user_agent.as_str().starts_with("gRPC") {
         ClientKind::Grpc
     } else if parts.is_some_and(|parts| parts.role == "sidecar") {
         ClientKind::Sidecar
+    } else if has_namespace && parts.is_some_and(|parts| parts.role == "router") {
+        ClientKind::Router
     } else {
         ClientKind::Envoy
     }

@@ -12,12 +12,12 @@ use crate::answers::{ResourceType, TypeMap};
 use crate::counters::Counters;
 
 /// Client kinds in the order of their names.
-const KINDS: [ClientKind; 3] = [ClientKind::Envoy, ClientKind::Grpc, ClientKind::Sidecar];
+const KINDS: [ClientKind; 4] = [ClientKind::Envoy, ClientKind::Grpc, ClientKind::Sidecar, ClientKind::Router];
 
 /// Sums over all sessions of a server.
 #[derive(Debug, Default)]
 pub struct ClientGauges {
-    kinds: [OfKind; 3],
+    kinds: [OfKind; 4],
     nacked: TypeMap<AtomicU64>,
 }
 
@@ -49,11 +49,12 @@ impl ClientGauges {
         used.map(|of| (of, self.nacked[of].load(Relaxed))).collect()
     }
     fn of(&self, kind: ClientKind) -> &OfKind {
-        let [envoy, grpc, sidecar] = &self.kinds;
+        let [envoy, grpc, sidecar, router] = &self.kinds;
         match kind {
             ClientKind::Envoy => envoy,
             ClientKind::Grpc => grpc,
             ClientKind::Sidecar => sidecar,
+            ClientKind::Router => router,
         }
     }
 }

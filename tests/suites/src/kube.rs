@@ -18,7 +18,7 @@ pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
 /// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
-pub const CRDS: [&str; 13] = [
+pub const CRDS: [&str; 14] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
     include_str!("../crds/workloadgroups.yaml"),
@@ -26,6 +26,7 @@ pub const CRDS: [&str; 13] = [
     include_str!("../crds/destinationrules.yaml"),
     include_str!("../crds/virtualservices.yaml"),
     include_str!("../crds/envoyfilters.yaml"),
+    include_str!("../crds/istio-gateways.yaml"),
     include_str!("../crds/peerauthentications.yaml"),
     include_str!("../crds/authorizationpolicies.yaml"),
     include_str!("../crds/requestauthentications.yaml"),
@@ -55,13 +56,13 @@ pub const READABLE: [&str; 23] = [
     "networking.istio.io/destinationrules",
     "networking.istio.io/virtualservices",
     "networking.istio.io/envoyfilters",
+    "networking.istio.io/gateways",
     "security.istio.io/peerauthentications",
     "security.istio.io/authorizationpolicies",
     "security.istio.io/requestauthentications",
     "multicluster.x-k8s.io/serviceexports",
     "multicluster.x-k8s.io/serviceimports",
     "gateway.networking.k8s.io/gateways",
-    "networking.istio.io/gateways",
     "networking.istio.io/proxyconfigs",
     "telemetry.istio.io/telemetries",
     "extensions.istio.io/wasmplugins",
@@ -69,7 +70,7 @@ pub const READABLE: [&str; 23] = [
 
 /// Returns those of [`READABLE`] whose objects are served; the others are only named.
 pub fn served() -> impl Iterator<Item = &'static str> {
-    READABLE.into_iter().take(19)
+    READABLE.into_iter().take(20)
 }
 
 /// Returns [`READABLE`] without one kind.
@@ -79,7 +80,7 @@ pub fn without(kind: &str) -> Vec<&'static str> {
 }
 
 /// The kinds that [`CRDS`] define.
-pub const CUSTOM_KINDS: [(&str, &str); 12] = [
+pub const CUSTOM_KINDS: [(&str, &str); 13] = [
     ("networking.istio.io/v1", "ServiceEntry"),
     ("networking.istio.io/v1", "WorkloadEntry"),
     ("networking.istio.io/v1", "WorkloadGroup"),
@@ -87,6 +88,7 @@ pub const CUSTOM_KINDS: [(&str, &str); 12] = [
     ("networking.istio.io/v1", "DestinationRule"),
     ("networking.istio.io/v1", "VirtualService"),
     ("networking.istio.io/v1alpha3", "EnvoyFilter"),
+    ("networking.istio.io/v1", "Gateway"),
     ("security.istio.io/v1", "PeerAuthentication"),
     ("security.istio.io/v1", "AuthorizationPolicy"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),

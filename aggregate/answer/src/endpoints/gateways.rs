@@ -31,7 +31,9 @@ impl Crossing {
     pub(super) fn of(facts: &EndpointInputs, used: Option<&EndpointUse>, client: &Projection) -> Self {
         let has_certificates = client.certificates.as_ref().is_some_and(CertificateSource::is_known);
         let keeps = facts.resolution == Resolution::Passthrough || used.is_some_and(|used| used.passes);
+        let is_router = client.kind == Some(ClientKind::Router);
         let closed = match used.and_then(|used| used.mesh_tls) {
+            _ if is_router => Some("a router forwards into its own network alone"),
             _ if keeps => Some("connections keep their destination, which is no gateway"),
             _ if client.kind == Some(ClientKind::Grpc) => Some("gRPC does not use gateways between networks"),
             Some(false) => {

@@ -96,6 +96,8 @@ pub(super) enum Refusal<'a> {
     OtherNetwork(&'static str),
     NotAnIp,
     UnixForGrpc,
+    /// A router passes mesh TLS on, which it does not accept.
+    PlainForRouter,
     Duplicate(&'a EndpointSource),
     OnlyOne,
     /// Key and value of a label of the requested subset that it does not have.
@@ -111,7 +113,7 @@ impl Refusal<'_> {
     pub(super) const fn stage(&self) -> Stage {
         match self {
             Self::NotVisible | Self::OtherNode | Self::OtherCluster => Stage::Visibility,
-            Self::OtherNetwork(_) => Stage::Network,
+            Self::OtherNetwork(_) | Self::PlainForRouter => Stage::Network,
             Self::NoPort
             | Self::NotAnIp
             | Self::UnixForGrpc
@@ -130,6 +132,7 @@ impl Refusal<'_> {
             Self::OtherNetwork(_) => Code::OTHER_NETWORK,
             Self::NotAnIp => Code::NOT_AN_IP,
             Self::UnixForGrpc => Code::UNIX_NOT_FOR_GRPC,
+            Self::PlainForRouter => Code::PLAIN_BEHIND_ROUTER,
             Self::Duplicate(_) => Code::DUPLICATE_ADDRESS,
             Self::OnlyOne => Code::DNS_RESOLVED,
             Self::NotInSubset(..) => Code::NOT_IN_SUBSET,
@@ -160,6 +163,7 @@ impl Refusal<'_> {
             }
             Self::NotAnIp => "EDS carries IP addresses only".into(),
             Self::UnixForGrpc => "gRPC is not given unix paths".into(),
+            Self::PlainForRouter => "a router passes mesh TLS on, which the endpoint does not accept".into(),
             Self::Duplicate(owner) => {
                 format!("already served by {} of {}", owner.group.source.object, owner.shard.registry)
             }
@@ -289,7 +293,9 @@ fn refusal<'a>(
         (is_pipe && client.kind == Some(ClientKind::Grpc), Refusal::UnixForGrpc),
     ];
     let first = rules.into_iter().find_map(|(holds, why)| holds.then_some(why));
-    first.or_else(|| crossing.refusal(candidate, names).map(Refusal::OtherNetwork))
+    let is_plain = || client.kind == Some(ClientKind::Router) && !candidate.accepts_mesh_tls();
+    let other = || crossing.refusal(candidate, names).map(Refusal::OtherNetwork);
+    first.or_else(other).or_else(|| is_plain().then_some(Refusal::PlainForRouter))
 }
 
 /// Whether the client sees the source. Without a namespace in the projection all sources have the same

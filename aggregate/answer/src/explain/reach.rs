@@ -205,6 +205,7 @@ pub(super) fn reach(
             return vec![step(port, Verdict::Warn, Code::ROUTED_ELSEWHERE, LED_AWAY)];
         }
         ClientKind::Grpc => vec![(format!("target {named}:{} leads to", port.number), By::Requests)],
+        ClientKind::Router => one("connections of mesh TLS with its name as server name go to"),
         ClientKind::Envoy => own(),
     };
     if ways.is_empty() {

@@ -49,7 +49,7 @@ pub fn subsets_with(port: &PortView, client: &Client, endpoint: &str) -> BTreeSe
     let subsets = routed_subsets(port, &client.class).into_iter().flatten();
     let connected = match client.class.kind {
         ClientKind::Sidecar if client.takes == Takes::Listeners => connected_subsets(port, &client.class),
-        ClientKind::Sidecar | ClientKind::Grpc | ClientKind::Envoy => BTreeSet::new(),
+        ClientKind::Sidecar | ClientKind::Grpc | ClientKind::Envoy | ClientKind::Router => BTreeSet::new(),
     };
     subsets.chain(connected).filter(|subset| is_in_subset(port, client, subset, endpoint)).collect()
 }

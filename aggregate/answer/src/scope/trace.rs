@@ -20,7 +20,8 @@ pub(crate) fn imported(view: &ServiceView, scope: Scope<'_>) -> String {
                 sidecar.key
             ));
         };
-        Some(format!(", imported by {import} of {}", sidecar.key))
+        let how = if sidecar.servers.is_some() { "forwarded" } else { "imported" };
+        Some(format!(", {how} by {import} of {}", sidecar.key))
     });
     found.unwrap_or_default()
 }
@@ -33,8 +34,14 @@ pub(crate) fn not_imported(
     scope: Scope<'_>,
 ) -> TraceStep {
     let what = port.map_or_else(|| key.to_string(), |port| format!("port {port} of {key}"));
-    let by = scope.sidecar.map(|sidecar| format!("{}, which imports {}", sidecar.key, hosts(sidecar)));
-    let detail = format!("{what} is not imported by {}", by.unwrap_or_default());
+    let by = scope.sidecar.map(|sidecar| match &sidecar.servers {
+        None => format!("imported by {}, which imports {}", sidecar.key, hosts(sidecar)),
+        Some(servers) if servers.is_empty() => {
+            "forwarded: no Gateway with such a server selects the router".to_owned()
+        }
+        Some(_) => format!("forwarded: the Gateways that select the router have {}", hosts(sidecar)),
+    });
+    let detail = format!("{what} is not {}", by.unwrap_or_default());
     let view = scope.sidecar.and_then(|sidecar| catalog.policies.get(&sidecar.key));
     TraceStep {
         object: view.map(|view| view.declared.source.reference()),

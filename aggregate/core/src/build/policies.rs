@@ -175,13 +175,22 @@ fn ignored(declared: &DeclaredPolicy) -> Option<Condition> {
     Some(Condition { code, objects, message: message.into() })
 }
 
-/// Returns the conditions of an EnvoyFilter with patches that are applied to no client, or not in full.
+/// Returns the conditions of an EnvoyFilter with patches that are applied to no client, or not in full, and of a Gateway with
+/// servers that no router has.
 fn not_served(declared: &DeclaredPolicy) -> Vec<Condition> {
-    let Policy::EnvoyFilter(filter) = &declared.policy else { return Vec::new() };
     let condition = |code, about: &str, all: String| Condition {
         code,
         objects: [declared.source.reference()].into(),
         message: format!("{about}: {all}").into(),
+    };
+    let filter = match &declared.policy {
+        Policy::EnvoyFilter(filter) => filter,
+        Policy::Gateway(gateway) if !gateway.unserved.is_empty() => {
+            let about = "of Gateways, servers of mode AUTO_PASSTHROUGH are served, not these";
+            let named = gateway.unserved.iter().take(NAMED).map(|server| &**server).collect::<Vec<_>>();
+            return vec![condition(Code::SERVERS_NOT_SERVED, about, named.join(", "))];
+        }
+        _ => return Vec::new(),
     };
     let unserved = by_reason(filter.not_served())
         .map(|all| condition(Code::PATCH_NOT_SERVED, "patches are applied to no client", all));

@@ -32,7 +32,8 @@ impl State {
                 | Policy::EnvoyFilter(_)
                 | Policy::PeerAuthentication(_)
                 | Policy::AuthorizationPolicy(_)
-                | Policy::RequestAuthentication(_) => None,
+                | Policy::RequestAuthentication(_)
+                | Policy::Gateway(_) => None,
             });
             let host = rule.map(|rule| &rule.host);
             relabeled |=

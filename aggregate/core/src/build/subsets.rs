@@ -49,7 +49,8 @@ impl State {
                 | Policy::EnvoyFilter(_)
                 | Policy::PeerAuthentication(_)
                 | Policy::AuthorizationPolicy(_)
-                | Policy::RequestAuthentication(_) => false,
+                | Policy::RequestAuthentication(_)
+                | Policy::Gateway(_) => false,
             },
         )
     }

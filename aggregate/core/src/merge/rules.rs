@@ -124,7 +124,8 @@ impl<'c> Found<'c> {
             | Policy::EnvoyFilter(_)
             | Policy::PeerAuthentication(_)
             | Policy::AuthorizationPolicy(_)
-            | Policy::RequestAuthentication(_) => None,
+            | Policy::RequestAuthentication(_)
+            | Policy::Gateway(_) => None,
         }
     }
 }

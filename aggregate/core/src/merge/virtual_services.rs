@@ -62,7 +62,8 @@ fn first<'c>(context: &'c MergeContext, key: &PolicyKey) -> Option<&'c VirtualSe
         | Policy::EnvoyFilter(_)
         | Policy::PeerAuthentication(_)
         | Policy::AuthorizationPolicy(_)
-        | Policy::RequestAuthentication(_) => None,
+        | Policy::RequestAuthentication(_)
+        | Policy::Gateway(_) => None,
     }
 }
 

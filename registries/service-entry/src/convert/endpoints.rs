@@ -134,7 +134,7 @@ fn port_number(port: &SePort) -> Option<PortNumber> {
     port.target.and_then(|target| number_of(target.value)).or_else(|| number_of(port.number.value))
 }
 
-pub(super) fn number_of(number: i64) -> Option<PortNumber> {
+pub(crate) fn number_of(number: i64) -> Option<PortNumber> {
     u32::try_from(number).ok().and_then(|number| PortNumber::new(number).ok())
 }
 

@@ -8,6 +8,7 @@ use tributary_model::*;
 mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
+mod gateway;
 mod peer_authentication;
 mod request_authentication;
 mod sidecar;

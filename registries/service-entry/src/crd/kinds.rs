@@ -5,9 +5,9 @@ use tributary_model::{CollectionKind, InvalidName, Namespace, Scope};
 
 use crate::document::unserved::{UNSERVED, UnservedKind};
 use crate::document::{
-    API_GROUP, API_VERSIONS, AUTHORIZATION_POLICY, DESTINATION_RULE, ENVOY_FILTER, PEER_AUTHENTICATION,
-    REQUEST_AUTHENTICATION, SECURITY_GROUP, SECURITY_VERSIONS, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE,
-    WORKLOAD_ENTRY, WORKLOAD_GROUP,
+    API_GROUP, API_VERSIONS, AUTHORIZATION_POLICY, DESTINATION_RULE, ENVOY_FILTER, GATEWAY,
+    PEER_AUTHENTICATION, REQUEST_AUTHENTICATION, SECURITY_GROUP, SECURITY_VERSIONS, SERVICE_ENTRY, SIDECAR,
+    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP,
 };
 use crate::source::{Content, Need};
 
@@ -15,7 +15,7 @@ use crate::source::{Content, Need};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kinds {
     /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter,
-    /// PeerAuthentication, AuthorizationPolicy and RequestAuthentication, and the names of objects of the kinds that are not served: for the config cluster.
+    /// Gateway, PeerAuthentication, AuthorizationPolicy and RequestAuthentication, and the names of objects of the kinds that are not served: for the config cluster.
     #[default]
     All,
     /// WorkloadEntry alone: for a remote cluster, whose Services may select them.
@@ -53,6 +53,9 @@ pub(crate) const VIRTUAL_SERVICES: Resource =
 pub(crate) const ENVOY_FILTERS: Resource =
     Resource { plural: "envoyfilters", kind: ENVOY_FILTER, ..SERVICE_ENTRIES };
 
+/// The Gateway resource.
+pub(crate) const GATEWAYS: Resource = Resource { plural: "gateways", kind: GATEWAY, ..SERVICE_ENTRIES };
+
 /// The PeerAuthentication resource.
 pub(crate) const PEER_AUTHENTICATIONS: Resource = Resource {
     group: std::borrow::Cow::Borrowed(SECURITY_GROUP),
@@ -73,7 +76,8 @@ pub(crate) const REQUEST_AUTHENTICATIONS: Resource =
 
 /// What the objects of a kind contain. Without the ServiceEntries clients lose hosts, without the Sidecars it is unknown
 /// which clients they restrict, without the DestinationRules clients connect without their TLS, without the
-/// VirtualServices requests go elsewhere, without the EnvoyFilters clients may lack filters that protect them, without
+/// VirtualServices requests go elsewhere, without the EnvoyFilters clients may lack filters that protect them, without the Gateways
+/// routers forward nothing, without
 /// the PeerAuthentications workloads may accept plain connections, without the AuthorizationPolicies any request, and without
 /// the RequestAuthentications any token.
 pub(crate) fn content(resource: &Resource) -> Content {
@@ -83,6 +87,7 @@ pub(crate) fn content(resource: &Resource) -> Content {
         | DESTINATION_RULE
         | VIRTUAL_SERVICE
         | ENVOY_FILTER
+        | GATEWAY
         | PEER_AUTHENTICATION
         | AUTHORIZATION_POLICY
         | REQUEST_AUTHENTICATION => (&[CollectionKind::Policies], Need::Always),
@@ -96,7 +101,7 @@ pub(crate) fn content(resource: &Resource) -> Content {
 impl Kinds {
     /// The resources to watch. All of them are optional: a cluster without their definitions or the right to read them is read.
     pub fn resources(self) -> &'static [Resource] {
-        const ALL: [Resource; 10] = [
+        const ALL: [Resource; 11] = [
             SERVICE_ENTRIES,
             WORKLOAD_ENTRIES,
             WORKLOAD_GROUPS,
@@ -104,6 +109,7 @@ impl Kinds {
             DESTINATION_RULES,
             VIRTUAL_SERVICES,
             ENVOY_FILTERS,
+            GATEWAYS,
             PEER_AUTHENTICATIONS,
             AUTHORIZATION_POLICIES,
             REQUEST_AUTHENTICATIONS,
@@ -153,6 +159,7 @@ mod tests {
                 "destinationrules",
                 "virtualservices",
                 "envoyfilters",
+                "gateways",
                 "peerauthentications",
                 "authorizationpolicies",
                 "requestauthentications"

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use tributary_kube_client::Resource;
 
-use super::{API_GROUP, API_VERSIONS};
+use super::API_GROUP;
 
 /// A kind that is not served.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,12 +18,7 @@ pub(crate) struct UnservedKind {
 }
 
 /// The kinds of Istio that are not served.
-pub(crate) static UNSERVED: [UnservedKind; 4] = [
-    unserved(
-        (API_GROUP, &API_VERSIONS),
-        ("gateways", "Gateway"),
-        "no gateway has listeners or routes from it",
-    ),
+pub(crate) static UNSERVED: [UnservedKind; 3] = [
     unserved(
         (API_GROUP, &["v1beta1"]),
         ("proxyconfigs", "ProxyConfig"),

@@ -7,6 +7,7 @@ mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
 mod fields;
+mod gateway;
 mod http_route;
 mod http_settings;
 mod load_balancer;
@@ -24,9 +25,9 @@ use tributary_model::Code;
 
 use crate::document::unserved::UnservedKind;
 use crate::document::{
-    API_GROUP, AUTHORIZATION_POLICY, Body, DESTINATION_RULE, Document, ENVOY_FILTER, Located,
-    PEER_AUTHENTICATION, REQUEST_AUTHENTICATION, SECURITY_GROUP, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE,
-    WORKLOAD_ENTRY, WORKLOAD_GROUP, api_of, known_kind,
+    API_GROUP, AUTHORIZATION_POLICY, Body, DESTINATION_RULE, Document, ENVOY_FILTER, GATEWAY, GATEWAY_API,
+    Located, PEER_AUTHENTICATION, REQUEST_AUTHENTICATION, SECURITY_GROUP, SERVICE_ENTRY, SIDECAR,
+    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, api_of, known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
@@ -71,6 +72,7 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
         DESTINATION_RULE => Body::DestinationRule(Box::new(destination_rule::decode(spec, path, faults))),
         VIRTUAL_SERVICE => Body::VirtualService(virtual_service::decode(spec, path, faults)),
         ENVOY_FILTER => Body::EnvoyFilter(Box::new(envoy_filter::decode(spec, path, faults))),
+        GATEWAY => Body::Gateway(gateway::decode(spec, path, faults)),
         PEER_AUTHENTICATION => Body::PeerAuthentication(peer_authentication::decode(spec, path, faults)),
         AUTHORIZATION_POLICY => {
             Body::AuthorizationPolicy(Box::new(authorization_policy::decode(spec, path, faults)))
@@ -95,7 +97,7 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     }
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}, or {PEER_AUTHENTICATION}, {AUTHORIZATION_POLICY} or {REQUEST_AUTHENTICATION} of {SECURITY_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE}, {ENVOY_FILTER} or {GATEWAY} of {API_GROUP}, or {PEER_AUTHENTICATION}, {AUTHORIZATION_POLICY} or {REQUEST_AUTHENTICATION} of {SECURITY_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);
@@ -103,6 +105,12 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     };
     let (group, versions) = api_of(known);
     let ours = version.value.split_once('/').is_some_and(|(g, v)| g == group && versions.contains(&v));
+    if version.value.split_once('/').is_some_and(|(found, _)| found == GATEWAY_API) {
+        let message =
+            format!("{} of {GATEWAY_API} is read from clusters; move it out of this source", kind.value);
+        faults.refuse(Code::UNKNOWN_KIND, version.at, message);
+        return None;
+    }
     if !ours {
         let message = format!("apiVersion {:?} is not supported; write {group}/v1", clip(&version.value));
         faults.refuse(Code::UNKNOWN_KIND, version.at, message);

@@ -6,7 +6,7 @@
 use tributary_model::ObjectId;
 
 use crate::document::unserved::UnservedKind;
-use crate::document::{API_GROUP, SECURITY_GROUP, known_kind};
+use crate::document::{API_GROUP, GATEWAY_API, SECURITY_GROUP, known_kind};
 use crate::read::node::Node;
 use tributary_model::kubernetes_names::{is_label_name, is_object_name};
 
@@ -77,6 +77,9 @@ impl IdentityFields {
         }
     }
     fn identity(&self) -> ObjectIdentity {
+        if self.group() == Some(GATEWAY_API) {
+            return ObjectIdentity::Foreign(None);
+        }
         let Some(kind) = self.kind.as_deref().and_then(known_kind) else { return self.unsupported_kind() };
         self.object(kind).map_or(ObjectIdentity::Unknown, ObjectIdentity::Object)
     }
@@ -86,6 +89,9 @@ impl IdentityFields {
         let is_valid = is_object_name(name) && is_label_name(namespace);
         is_valid.then(|| ObjectId::new(kind, namespace, name))
     }
+    fn group(&self) -> Option<&str> {
+        self.api.as_deref()?.split('/').next()
+    }
     /// An unsupported kind belongs to a different program if its API group is different; a misspelt kind may
     /// be an object of this registry.
     fn unsupported_kind(&self) -> ObjectIdentity {
@@ -93,8 +99,7 @@ impl IdentityFields {
         if let Some(known) = UnservedKind::find(kind, api) {
             return ObjectIdentity::Foreign(self.object(known.resource.kind));
         }
-        let group = api.split('/').next();
-        if [API_GROUP, SECURITY_GROUP].map(Some).contains(&group) {
+        if [API_GROUP, SECURITY_GROUP].map(Some).contains(&self.group()) {
             ObjectIdentity::Unknown
         } else {
             ObjectIdentity::Foreign(None)
@@ -129,10 +134,15 @@ mod tests {
     #[test]
     fn foreign_kinds_differ_from_misspelt_ones() {
         assert_eq!(of_text("apiVersion: apps/v1\nkind: Deployment\n"), ObjectIdentity::Foreign(None));
-        let gateway = "apiVersion: networking.istio.io/v1\nkind: Gateway\n";
-        assert_eq!(of_text(gateway), ObjectIdentity::Foreign(None));
-        let named = of_text(&format!("{gateway}metadata:\n  name: in\n  namespace: web\n"));
-        assert_eq!(named, ObjectIdentity::Foreign(Some(ObjectId::new("Gateway", "web", "in"))));
+        let proxy = "apiVersion: networking.istio.io/v1beta1\nkind: ProxyConfig\n";
+        let meta = "metadata:\n  name: in\n  namespace: web\n";
+        assert_eq!(of_text(proxy), ObjectIdentity::Foreign(None));
+        let named = of_text(&format!("{proxy}{meta}"));
+        assert_eq!(named, ObjectIdentity::Foreign(Some(ObjectId::new("ProxyConfig", "web", "in"))));
+        let gateway = |api: &str| of_text(&format!("apiVersion: {api}\nkind: Gateway\n{meta}"));
+        let own = ObjectId::new("Gateway", "web", "in");
+        assert_eq!(gateway("networking.istio.io/v1"), ObjectIdentity::Object(own));
+        assert_eq!(gateway("gateway.networking.k8s.io/v1"), ObjectIdentity::Foreign(None));
         assert_eq!(
             of_text("apiVersion: networking.istio.io/v1\nkind: ServiceEntri\n"),
             ObjectIdentity::Unknown

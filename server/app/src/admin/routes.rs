@@ -98,7 +98,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/policies",
         access: Access::Loopback,
         changes: false,
-        about: "PolicyList: policies, such as Sidecars, DestinationRules, VirtualServices, EnvoyFilters, PeerAuthentications, AuthorizationPolicies and RequestAuthentications, with their sources and conditions; takes `name`, `namespace`, `host`, `registry`, `limit`, `after`",
+        about: "PolicyList: policies, such as Sidecars, DestinationRules, VirtualServices, EnvoyFilters, Gateways, PeerAuthentications, AuthorizationPolicies and RequestAuthentications, with their sources and conditions; takes `name`, `namespace`, `host`, `registry`, `limit`, `after`",
         handler: || get(debug::policies),
     },
     Route {

@@ -109,7 +109,7 @@ impl From<Source> for RegistryConfig {
 
 impl RegistryConfig {
     /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries, WorkloadGroups, Sidecars,
-    /// DestinationRules, VirtualServices, EnvoyFilters, PeerAuthentications,
+    /// DestinationRules, VirtualServices, EnvoyFilters, Gateways, PeerAuthentications,
     /// AuthorizationPolicies and RequestAuthentications of a Kubernetes cluster.
     pub const ENTRIES: &'static str = "-entries";
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
-    AttributeMatch, AuthorizationRule, Catalog, Code, Collection, CollectionKind, Condition, HostPattern,
-    Hostname, Labels, Namespace, ObjectId, Policy, PolicyKey, PolicyKind, PolicyView, TokenKeys, TokenRule,
+    AttributeMatch, AuthorizationRule, Catalog, Code, Collection, CollectionKind, Condition,
+    ForwardingGateway, HostImport, HostPattern, Hostname, Labels, Namespace, ObjectId, Policy, PolicyKey,
+    PolicyKind, PolicyView, TokenKeys, TokenRule,
 };
 use tributary_xds::answers::{RefusedPatches, UsedPatches};
 
@@ -24,7 +25,7 @@ use super::{ConditionItem, ObjectItem, timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyItem {
-    /// `Sidecar`, `DestinationRule`, `VirtualService`, `EnvoyFilter`, `PeerAuthentication`,
+    /// `Sidecar`, `DestinationRule`, `VirtualService`, `EnvoyFilter`, `Gateway`, `PeerAuthentication`,
     /// `AuthorizationPolicy` or `RequestAuthentication`; or a kind whose objects are not served, such as `Telemetry`.
     pub kind: String,
     /// Namespace.
@@ -173,6 +174,7 @@ fn concerns(policy: &Policy, key: &PolicyKey, domain: &str, host: &str) -> bool 
         | Policy::PeerAuthentication(_)
         | Policy::AuthorizationPolicy(_)
         | Policy::RequestAuthentication(_) => false,
+        Policy::Gateway(of) => forwarded(of).any(|import| import.host.matches(&host)),
         Policy::DestinationRule(of) => matches(&of.host),
         Policy::VirtualService(of) => of.hosts.iter().any(matches),
     }
@@ -232,6 +234,7 @@ fn items(policy: &Policy) -> usize {
         Policy::PeerAuthentication(of) => 1 + of.ports.len(),
         Policy::AuthorizationPolicy(of) => 1 + of.rules.iter().map(items_of_rule).sum::<usize>(),
         Policy::RequestAuthentication(of) => 1 + of.rules.iter().map(items_of_tokens).sum::<usize>(),
+        Policy::Gateway(of) => 1 + of.servers.iter().map(|server| 1 + server.hosts.len()).sum::<usize>(),
         // an item has about 20 bytes
         Policy::EnvoyFilter(of) => {
             let patches = of.patches.iter();
@@ -264,13 +267,22 @@ fn host(policy: &Policy) -> String {
         | Policy::AuthorizationPolicy(_)
         | Policy::RequestAuthentication(_) => String::new(),
         Policy::DestinationRule(of) => of.host.to_string(),
-        Policy::VirtualService(of) => {
-            let shown: Vec<&str> = of.hosts.iter().take(SHOWN_HOSTS).map(HostPattern::as_str).collect();
-            let more = of.hosts.len() - shown.len();
-            let more = if more > 0 { format!(" +{more}") } else { String::new() };
-            shown.join(",") + &more
-        }
+        Policy::VirtualService(of) => named(of.hosts.iter().map(ToString::to_string)),
+        Policy::Gateway(of) => named(forwarded(of).map(ToString::to_string)),
     }
+}
+
+/// Returns the hosts of services to which routers forward.
+fn forwarded(gateway: &ForwardingGateway) -> impl Iterator<Item = &HostImport> {
+    gateway.servers.iter().flat_map(|server| server.hosts.iter())
+}
+
+/// Names the first of some hosts.
+fn named(mut hosts: impl Iterator<Item = String>) -> String {
+    let shown: Vec<String> = hosts.by_ref().take(SHOWN_HOSTS).collect();
+    let more = hosts.count();
+    let more = if more > 0 { format!(" +{more}") } else { String::new() };
+    shown.join(",") + &more
 }
 
 /// Returns the labels of the workloads or clients that a policy selects.
@@ -283,6 +295,7 @@ const fn selector(policy: &Policy) -> Option<&Labels> {
         Policy::PeerAuthentication(of) => Some(&of.selector),
         Policy::AuthorizationPolicy(of) => Some(&of.selector),
         Policy::RequestAuthentication(of) => Some(&of.selector),
+        Policy::Gateway(of) => Some(&of.selector),
     }
 }
 

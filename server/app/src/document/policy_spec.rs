@@ -6,6 +6,7 @@
 mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
+mod gateway;
 mod http_route;
 mod load_balancer;
 mod peer_authentication;
@@ -29,6 +30,7 @@ pub(super) fn spec(policy: &Policy) -> Value {
         Policy::PeerAuthentication(policy) => peer_authentication::spec(policy),
         Policy::AuthorizationPolicy(policy) => authorization_policy::spec(policy),
         Policy::RequestAuthentication(policy) => request_authentication::spec(policy),
+        Policy::Gateway(gateway) => gateway::spec(gateway),
     }
 }
 

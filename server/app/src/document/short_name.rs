@@ -34,7 +34,7 @@ pub struct ServicePart {
 
 /// Reads `HOST`, `HOST:PORT` or the name of an xDS cluster. A host is as for [`host()`].
 pub fn part(catalog: &Catalog, text: &str, namespace: Option<&str>) -> Result<ServicePart, String> {
-    if let Ok(ClusterName { port, subset, host }) = text.trim().parse() {
+    if let Ok(ClusterName { port, subset, host, .. }) = text.trim().parse() {
         return Ok(ServicePart { host: host.to_string(), port: Some(port), subset });
     }
     let name = host(catalog, text.trim(), namespace)?;

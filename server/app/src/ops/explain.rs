@@ -286,7 +286,7 @@ fn delivered(
     port: &PortView,
 ) -> Option<TraceStep> {
     let name = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
-    let name = name.to_string();
+    let name = name.of(Some(found.client.class.kind)).to_string();
     if let Some(removed) = removed(catalog, found, (ResourceType::Cluster, &name)) {
         return Some(removed);
     }

@@ -64,7 +64,7 @@ impl Rejections {
             carrier(port, subset.as_ref(), &found.client.class) == Some(Carrier::Endpoints)
         };
         let cluster = |subset: &Option<Subset>| {
-            let own = ClusterName::new(port.number, &view.key.host);
+            let own = ClusterName::new(port.number, &view.key.host).of(Some(found.client.class.kind));
             let name = ClusterName { subset: subset.clone(), ..own }.to_string();
             let cluster = Some(subset).filter(by_assignment);
             let cluster = cluster.and_then(|_| step(catalog, found, ResourceType::Cluster, &name));
@@ -106,7 +106,7 @@ fn paths(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortV
                     .collect(),
             }
         }
-        ClientKind::Sidecar | ClientKind::Envoy => Vec::new(),
+        ClientKind::Sidecar | ClientKind::Envoy | ClientKind::Router => Vec::new(),
     }
 }
 

@@ -45,7 +45,7 @@ codes! {
     mtls_mode read_mtls_mode MtlsMode "mode of connections" { 1 Disable 2 Permissive 3 Strict }
     policy read_policy PolicyKind "kind of policy" {
         1 Sidecar 2 DestinationRule 3 VirtualService 4 EnvoyFilter 5 PeerAuthentication 6 AuthorizationPolicy
-        7 RequestAuthentication
+        7 RequestAuthentication 8 Gateway
     }
     pool_http read_pool_http PoolHttp "version of HTTP" { 0 OfPort 1 Upgrade 2 OfClient }
     declared_part read_declared_part DeclarationRole "part of a service" { 0 Whole 1 Offer 2 Import }

@@ -11,8 +11,8 @@ use super::decode::Decoder;
 use super::encode::Encoder;
 use super::wire::Fields;
 use super::{
-    Fault, authorization_policy, destination_rule, envoy_filter, peer_authentication, request_authentication,
-    sidecar, virtual_service,
+    Fault, authorization_policy, destination_rule, envoy_filter, forwarding, peer_authentication,
+    request_authentication, sidecar, virtual_service,
 };
 
 pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
@@ -28,6 +28,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
         Policy::PeerAuthentication(policy) => peer_authentication::put(enc, policy),
         Policy::AuthorizationPolicy(policy) => authorization_policy::put(enc, policy),
         Policy::RequestAuthentication(policy) => request_authentication::put(enc, policy),
+        Policy::Gateway(policy) => forwarding::put(enc, policy),
     });
 }
 
@@ -60,6 +61,7 @@ pub(crate) fn read(
                     PolicyKind::RequestAuthentication => {
                         Policy::RequestAuthentication(request_authentication::read(d, value.fields()?)?)
                     }
+                    PolicyKind::Gateway => Policy::Gateway(forwarding::read(d, value.fields()?)?),
                 });
             }
             _ => {}

@@ -95,12 +95,14 @@ fn put_egress(enc: &mut Encoder, value: &EgressListener) {
     }
     put_bind(enc, 2, value.bind);
     enc.int_but(3, codes::capture(value.capture), 0);
-    for import in &*value.hosts {
-        enc.nest(4, |enc| {
-            enc.text(1, import.namespace.as_str());
-            enc.text(2, import.host.as_str());
-        });
-    }
+    value.hosts.iter().for_each(|import| put_import(enc, 4, import));
+}
+
+pub(super) fn put_import(enc: &mut Encoder, field: u32, import: &HostImport) {
+    enc.nest(field, |enc| {
+        enc.text(1, import.namespace.as_str());
+        enc.text(2, import.host.as_str());
+    });
 }
 
 fn read_egress(d: &mut Decoder, value: Value<'_>) -> Result<EgressListener, Fault> {
@@ -118,7 +120,7 @@ fn read_egress(d: &mut Decoder, value: Value<'_>) -> Result<EgressListener, Faul
     Ok(EgressListener { port, bind, capture: codes::read_capture(capture)?, hosts: hosts.into() })
 }
 
-fn read_import(d: &mut Decoder, value: Value<'_>) -> Result<HostImport, Fault> {
+pub(super) fn read_import(d: &mut Decoder, value: Value<'_>) -> Result<HostImport, Fault> {
     let (mut namespace, mut host) = (None, None);
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {
@@ -213,7 +215,7 @@ fn read_port(d: &mut Decoder, value: Value<'_>) -> Result<ListenerPort, Fault> {
     })
 }
 
-fn put_bind(enc: &mut Encoder, field: u32, ip: Option<IpAddr>) {
+pub(super) fn put_bind(enc: &mut Encoder, field: u32, ip: Option<IpAddr>) {
     if let Some(ip) = ip {
         enc.ip(field, ip);
     }

@@ -63,6 +63,17 @@ fn peer_authentication() -> BoxedStrategy<Policy> {
         .boxed()
 }
 
+fn gateway() -> BoxedStrategy<Policy> {
+    let server = (port(), of(any::<IpAddr>()), vec(import(), 0..4))
+        .prop_map(|(port, bind, hosts)| ForwardingServer { port, bind, hosts: hosts.into() });
+    (labels(), vec(server, 0..3), vec(text(), 0..3), vec(text(), 0..3))
+        .prop_map(|(selector, servers, unserved, ignored)| {
+            let (servers, unserved, ignored) = (servers.into(), unserved.into(), ignored.into());
+            Policy::Gateway(ForwardingGateway { selector, servers, unserved, ignored })
+        })
+        .boxed()
+}
+
 /// Any policy, of the object that its key names or of another one.
 pub(super) fn policy() -> BoxedStrategy<Fact> {
     let created = of((0i64..2_000_000_000).prop_map(|s| Timestamp::from_second(s).unwrap()));
@@ -74,6 +85,7 @@ pub(super) fn policy() -> BoxedStrategy<Fact> {
         peer_authentication(),
         authorization_policy(),
         request_authentication(),
+        gateway(),
     ];
     (namespace(), name(), source(), any::<bool>(), created, policy)
         .prop_map(|(namespace, name, mut source, same, created, policy)| {

@@ -20,6 +20,7 @@ use super::fold::{Fold, Start, defaults};
 use super::folded_set::{
     FoldedSet, SetStrategy, Tables, changed_listeners, changed_routes, difference, no_routes,
 };
+use super::forwarding;
 use super::generations::{CachedGeneration, Generations};
 use super::grpc::{self, TargetRoutes, Targets};
 use super::layer::{Layer, LayerKey};
@@ -138,7 +139,9 @@ impl CatalogAnswers {
                 let changes = tables.differing(&base.tables).into_owned();
                 (changes.0, changes.1, tables.kept(&base.tables))
             }
-            SetStrategy::Secrets | SetStrategy::Nothing => (Vec::new(), Vec::new(), Tables::None),
+            SetStrategy::Forwarding | SetStrategy::Secrets | SetStrategy::Nothing => {
+                (Vec::new(), Vec::new(), Tables::None)
+            }
         };
         self.store.counters.overlays.one();
         base.overlaid(own, &replaced, kept)
@@ -174,6 +177,7 @@ impl CatalogAnswers {
                 FoldedSet::listeners(fold, from, self.fixed.listener(&cached.catalog, class))
             }
             SetStrategy::Routes => FoldedSet::routes(fold, from),
+            SetStrategy::Forwarding => FoldedSet::new(Tables::None, forwarding::listeners(fold)),
             SetStrategy::Secrets | SetStrategy::Nothing => FoldedSet::new(Tables::None, Vec::new()),
         }
     }
@@ -217,6 +221,10 @@ impl CatalogAnswers {
             SetStrategy::TargetRoutes => singles::changed::<TargetRoutes>(&self.store, (from, to), class),
             SetStrategy::Listeners | SetStrategy::Routes => {
                 self.composite_difference((from, to), class, kind)
+            }
+            SetStrategy::Forwarding => {
+                let of = |catalog| self.folded(catalog, class, kind).set;
+                difference(&of(from), &of(to))
             }
             SetStrategy::Secrets | SetStrategy::Nothing => ChangedSet::default(),
         }
@@ -285,7 +293,7 @@ impl CatalogAnswers {
         let (mut own, mut replaced) = (Vec::new(), Vec::new());
         for difference in start.differences(fold) {
             let ports = singles::ports(&difference, fold.scope(), PortSet::Reached);
-            let found = ports.flat_map(|(_, before, after)| port_names(kind, [before, after]));
+            let found = ports.flat_map(|(_, before, after)| port_names(kind, class, [before, after]));
             for name in found.filter(|name| names.contains(name)) {
                 let (before, after) = (base.get(&name), self.subscribed(catalog, class, kind, &name));
                 if before.zip(after.as_ref()).is_none_or(|(a, b)| a.version != b.version) {
@@ -346,6 +354,7 @@ impl CatalogAnswers {
             SetStrategy::Listeners | SetStrategy::Routes => {
                 return self.composite_body(catalog, class, kind, resource);
             }
+            SetStrategy::Forwarding => forwarding::body(self.fold(catalog, class), name)?,
             SetStrategy::Secrets => secret(class, name)?.body()?.to_vec(),
             SetStrategy::Nothing => return None,
         };
@@ -404,7 +413,9 @@ impl ResourceProvider for CatalogAnswers {
             SetStrategy::Assignments => self.single::<Assignments>(catalog, class, name),
             SetStrategy::Targets => grpc::target(&self.store, catalog, class, name),
             SetStrategy::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
-            SetStrategy::Listeners => self.folded(catalog, class, kind).set.get(name).cloned(),
+            SetStrategy::Listeners | SetStrategy::Forwarding => {
+                self.folded(catalog, class, kind).set.get(name).cloned()
+            }
             SetStrategy::Routes => self.route_table(catalog, class, name),
             SetStrategy::Secrets => secret(class, name),
             SetStrategy::Nothing => None,
@@ -436,7 +447,7 @@ impl ResourceProvider for CatalogAnswers {
     fn host_of(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<Hostname> {
         match SetStrategy::of(kind, class) {
             SetStrategy::Clusters | SetStrategy::Assignments | SetStrategy::TargetRoutes => {
-                name.parse().ok().map(|name: ClusterName| name.host)
+                ClusterName::parse(name, class.kind).map(|name| name.host)
             }
             SetStrategy::Targets => grpc::host_of(class, name),
             _ => None,

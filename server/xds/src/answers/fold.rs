@@ -121,7 +121,8 @@ pub(crate) fn unclaimed(catalog: &Catalog, class: &ClientClassKey) -> Unclaimed 
 pub(crate) fn defaults(catalog: &Catalog, class: &ClientClassKey, kind: ResourceType) -> Defaults {
     let handles = matches!(kind, ResourceType::Listener | ResourceType::Route);
     let usual = Defaults::new(if handles { unclaimed(catalog, class) } else { Unclaimed::Pass });
-    if kind != ResourceType::Listener || class.kind != ClientKind::Sidecar {
+    let has_listeners = matches!(class.kind, ClientKind::Sidecar | ClientKind::Router);
+    if kind != ResourceType::Listener || !has_listeners {
         return usual;
     }
     Defaults { retries: catalog.settings.http_retries.clone(), handling: handling(catalog), ..usual }

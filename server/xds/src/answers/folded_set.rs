@@ -29,9 +29,11 @@ pub(crate) enum SetStrategy {
     Listeners,
     /// Route tables joined from the parts of services (sidecars).
     Routes,
+    /// Listeners of a router, which read nothing of services.
+    Forwarding,
     /// Files of the client, by the names that its xDS clusters have for them.
     Secrets,
-    /// No resources: a plain Envoy has its own listeners and routes, and gRPC reads no files.
+    /// No resources: a plain Envoy has its own listeners and routes, a router has no routes, and gRPC reads no files.
     Nothing,
 }
 
@@ -44,9 +46,11 @@ impl SetStrategy {
             (ResourceType::Route, ClientKind::Grpc) => Self::TargetRoutes,
             (ResourceType::Listener, ClientKind::Sidecar) => Self::Listeners,
             (ResourceType::Route, ClientKind::Sidecar) => Self::Routes,
+            (ResourceType::Listener, ClientKind::Router) => Self::Forwarding,
             (ResourceType::Secret, ClientKind::Sidecar | ClientKind::Envoy) => Self::Secrets,
             (ResourceType::Listener | ResourceType::Route, ClientKind::Envoy)
-            | (ResourceType::Secret, ClientKind::Grpc) => Self::Nothing,
+            | (ResourceType::Secret, ClientKind::Grpc)
+            | (ResourceType::Route | ResourceType::Secret, ClientKind::Router) => Self::Nothing,
         }
     }
 }

@@ -10,7 +10,8 @@ use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
 use tributary_answer::Egress;
 use tributary_model::{
-    Catalog, ClientDimensions, ClientKind, HostEntry, Hostname, Namespace, PortView, Projection, ServiceView,
+    Catalog, ClientDimensions, ClientKind, ForwardingServer, HostEntry, Hostname, Namespace, PortView,
+    Projection, ServiceView,
 };
 
 use super::fold::defaults;
@@ -31,6 +32,8 @@ pub(crate) struct SetKey {
     pub(crate) namespace: Option<Namespace>,
     /// Imports of its Sidecar, if they restrict what the namespace sees.
     pub(crate) egress: Option<Egress>,
+    /// Servers of a router, for its listeners.
+    pub(crate) servers: Option<Arc<[ForwardingServer]>>,
     pub(crate) projection: Projection,
     pub(crate) defaults: Defaults,
 }
@@ -262,9 +265,14 @@ pub(crate) fn set_key(
     SetKey {
         kind,
         // For assignments, the dimensions of their resource inputs already separate clients.
-        client: (kind != ResourceType::Endpoints).then_some(class.kind),
+        client: (kind != ResourceType::Endpoints || class.kind == ClientKind::Router).then_some(class.kind),
         namespace: namespace.cloned(),
         egress: class.scope().egress().cloned(),
+        servers: class
+            .sidecar
+            .as_ref()
+            .and_then(|of| of.servers.clone())
+            .filter(|_| kind == ResourceType::Listener),
         projection: class.project(dims | fixed),
         defaults: defaults(catalog, class, kind),
     }

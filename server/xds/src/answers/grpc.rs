@@ -11,7 +11,8 @@ use tributary_answer::vip::long_forms;
 use tributary_answer::{ClusterName, PortSet, concrete, grpc_route, has_grpc_route, resolve};
 use tributary_model::encoded_cache::Answers as Slot;
 use tributary_model::{
-    Catalog, EncodedResource, Hostname, PortNumber, PortView, Projection, ResourceInputs, RouteInputs,
+    Catalog, ClientKind, EncodedResource, Hostname, PortNumber, PortView, Projection, ResourceInputs,
+    RouteInputs,
 };
 
 use super::store::{NamedBody, ResourceFamily, Store, encode_names, named};
@@ -33,7 +34,7 @@ impl ResourceFamily for Targets {
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<RouteInputs>> {
         &port.route.0
     }
-    fn names(inputs: &RouteInputs) -> SmallVec<[String; 1]> {
+    fn names(inputs: &RouteInputs, _: Option<ClientKind>) -> SmallVec<[String; 1]> {
         smallvec![format!("{}:{}", inputs.service.host, inputs.port)]
     }
     fn encode(inputs: &RouteInputs, name: &String, _: &Projection) -> Option<Vec<u8>> {
@@ -58,7 +59,7 @@ impl ResourceFamily for TargetRoutes {
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<RouteInputs>> {
         &port.route.0
     }
-    fn names(inputs: &RouteInputs) -> SmallVec<[ClusterName; 1]> {
+    fn names(inputs: &RouteInputs, _: Option<ClientKind>) -> SmallVec<[ClusterName; 1]> {
         smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
     }
     fn encode(inputs: &RouteInputs, name: &ClusterName, client: &Projection) -> Option<Vec<u8>> {

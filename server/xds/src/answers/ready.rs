@@ -103,7 +103,7 @@ impl Built for CatalogAnswers {
                 }),
                 None => true,
             },
-            SetStrategy::Listeners | SetStrategy::Routes => {
+            SetStrategy::Listeners | SetStrategy::Routes | SetStrategy::Forwarding => {
                 self.kept(catalog, class, kind).is_some_and(|folded| folded.is_written(name))
             }
             SetStrategy::Secrets | SetStrategy::Nothing => true,

@@ -29,7 +29,7 @@ fn found<'c>(
     class: &ClientClassKey,
     name: &str,
 ) -> Option<(&'c Arc<ServiceView>, &'c PortView)> {
-    let name: ClusterName = name.parse().ok()?;
+    let name = ClusterName::parse(name, class.kind)?;
     let view = resolve(catalog, name.host.as_str(), class.scope(), &mut ())?;
     let port = view.port(name.port).filter(|port| class.scope().admits(view, port, PortSet::Reached))?;
     Some((view, port))
@@ -105,11 +105,16 @@ pub(crate) fn ports<'c>(
 }
 
 /// Returns the names that the resources of these ports may have, of a type that is named by ports.
-pub(crate) fn port_names(kind: ResourceType, ports: [Option<&PortView>; 2]) -> BTreeSet<String> {
+pub(crate) fn port_names(
+    kind: ResourceType,
+    class: &ClientClassKey,
+    ports: [Option<&PortView>; 2],
+) -> BTreeSet<String> {
+    let client = Some(class.kind);
     let names = |port: &PortView| match kind {
-        ResourceType::Cluster => Clusters::names(&port.cluster.inputs),
-        ResourceType::Endpoints => Assignments::names(&port.endpoints.inputs),
-        ResourceType::Route => TargetRoutes::names(&port.route.inputs),
+        ResourceType::Cluster => Clusters::names(&port.cluster.inputs, client),
+        ResourceType::Endpoints => Assignments::names(&port.endpoints.inputs, client),
+        ResourceType::Route => TargetRoutes::names(&port.route.inputs, client),
         ResourceType::Listener | ResourceType::Secret => SmallVec::new(),
     };
     ports.into_iter().flatten().flat_map(names).map(|name| name.to_string()).collect()
@@ -191,7 +196,7 @@ mod tests {
         fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<EndpointInputs>> {
             &port.endpoints.0
         }
-        fn names(inputs: &EndpointInputs) -> SmallVec<[ClusterName; 1]> {
+        fn names(inputs: &EndpointInputs, _: Option<ClientKind>) -> SmallVec<[ClusterName; 1]> {
             let whole = ClusterName::new(inputs.port, &inputs.service.host);
             let count = inputs.sources.iter().map(|source| source.group.addresses.len()).sum();
             let part = |n: usize| ClusterName { subset: Subset::new(&format!("v{n}")), ..whole.clone() };

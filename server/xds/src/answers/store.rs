@@ -13,7 +13,7 @@ use tributary_answer::key::{Outcomes, key};
 use tributary_answer::{ClientClass, ClusterName, PortSet, cluster, endpoints_of};
 use tributary_model::encoded_cache::Answers as Slot;
 use tributary_model::{
-    ClusterInputs, EncodedResource, EndpointInputs, PortView, Projection, ResourceInputs, Subset,
+    ClientKind, ClusterInputs, EncodedResource, EndpointInputs, PortView, Projection, ResourceInputs, Subset,
 };
 
 use super::budget::Budget;
@@ -97,8 +97,9 @@ pub(crate) trait ResourceFamily: Sized {
     /// Ports that have the resources.
     const PORTS: PortSet = PortSet::Imported;
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<Self::Inputs>>;
-    /// Returns the names of a port's resources: that of the port, and those of its subsets.
-    fn names(inputs: &Self::Inputs) -> SmallVec<[Self::Name; 1]>;
+    /// Returns the names of a port's resources for clients of a kind: that of the port, and those of its subsets. Only names of
+    /// routers differ, so that an absent kind is that of any other client.
+    fn names(inputs: &Self::Inputs, client: Option<ClientKind>) -> SmallVec<[Self::Name; 1]>;
     /// Encodes the resource of a name; `None` if the client has none.
     fn encode(inputs: &Self::Inputs, name: &Self::Name, projection: &Projection) -> Option<Vec<u8>>;
     /// Whether the client has the resource of a name.
@@ -129,7 +130,7 @@ pub(crate) trait ResourceFamily: Sized {
     }
     /// Returns the names of a port that the class has, without encoding, but for those of these resources.
     fn names_beside(port: &PortView, class: &ClientClass, but: &[Arc<EncodedResource>]) -> Vec<Arc<str>> {
-        let names = Self::names(&Self::inputs_of(port).inputs).into_iter();
+        let names = Self::names(&Self::inputs_of(port).inputs, Some(class.kind)).into_iter();
         let others =
             names.map(|name| (name.to_string(), name)).filter(|(text, _)| named(but, text).is_none());
         let has = |(text, name): &(String, Self::Name)| match Self::cached(port, class) {
@@ -144,7 +145,8 @@ pub(crate) trait ResourceFamily: Sized {
     /// Encodes the body of a name again.
     fn body(port: &PortView, class: &ClientClass, name: &str) -> Option<Vec<u8>> {
         let node = Self::inputs_of(port);
-        let name = Self::names(&node.inputs).into_iter().find(|own| own.to_string() == name)?;
+        let name =
+            Self::names(&node.inputs, Some(class.kind)).into_iter().find(|own| own.to_string() == name)?;
         Self::encode(&node.inputs, &name, &key(node, class))
     }
     fn same(a: &PortView, b: &PortView) -> bool {
@@ -158,7 +160,7 @@ pub(crate) fn encode_names<S: ResourceFamily>(
     projection: &Projection,
 ) -> Vec<(ResourceType, NamedBody)> {
     let encode = |name: S::Name| Some((S::KIND, (name.to_string(), S::encode(inputs, &name, projection)?)));
-    S::names(inputs).into_iter().filter_map(encode).collect()
+    S::names(inputs, projection.kind).into_iter().filter_map(encode).collect()
 }
 
 /// Returns the resource of a name.
@@ -178,10 +180,10 @@ impl ResourceFamily for Clusters {
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<ClusterInputs>> {
         &port.cluster.0
     }
-    fn names(inputs: &ClusterInputs) -> SmallVec<[ClusterName; 1]> {
+    fn names(inputs: &ClusterInputs, client: Option<ClientKind>) -> SmallVec<[ClusterName; 1]> {
         let subsets = inputs.policy.iter().flat_map(|policy| policy.values()).flatten();
         let subsets = subsets.flat_map(|policy| policy.subsets.iter().map(|(name, _)| name));
-        with_subsets(ClusterName::new(inputs.port, &inputs.service.host), subsets)
+        with_subsets(ClusterName::new(inputs.port, &inputs.service.host).of(client), subsets)
     }
     fn encode(inputs: &ClusterInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
         Some(encode::cluster::cluster(&cluster(inputs, name.subset.as_ref(), projection, &mut ())?))
@@ -215,10 +217,10 @@ impl ResourceFamily for Assignments {
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<EndpointInputs>> {
         &port.endpoints.0
     }
-    fn names(inputs: &EndpointInputs) -> SmallVec<[ClusterName; 1]> {
+    fn names(inputs: &EndpointInputs, client: Option<ClientKind>) -> SmallVec<[ClusterName; 1]> {
         let subsets = inputs.policy.iter().flat_map(|policy| policy.values()).flatten();
         let subsets = subsets.flat_map(|policy| policy.subsets.iter().map(|(name, ..)| name));
-        with_subsets(ClusterName::new(inputs.port, &inputs.service.host), subsets)
+        with_subsets(ClusterName::new(inputs.port, &inputs.service.host).of(client), subsets)
     }
     fn encode(inputs: &EndpointInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
         let plan = endpoints_of(inputs, name.subset.as_ref(), projection, &mut ())?;

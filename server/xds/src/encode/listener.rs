@@ -27,15 +27,17 @@ use tributary_answer::{
     ClusterName, InboundPort, Listener, Match, Routes, Serves, VirtualHostPlan, listener_name, names,
 };
 use tributary_model::closed_ports::{INBOUND_PORT, OUTBOUND_PORT};
-use tributary_model::{ConnectionPolicy, PathNormalization, Protocol};
+use tributary_model::{ConnectionPolicy, HostPattern, PathNormalization, Protocol};
 
 use super::cluster::{ads, dns_cache};
 use super::defaults::{Defaults, Handling};
 use super::route::{append_host, inbound_host, table_head, virtual_host};
 use super::{access_log, any, duration, scaled, spans};
 
+mod forwarding;
 mod inbound;
 
+pub use forwarding::forwarding;
 pub use inbound::{VIRTUAL_INBOUND, inbound, virtual_inbound};
 
 /// Protocols that the HTTP inspector handling. HTTP/1.0 is left to its destination, because Envoy refuses it.

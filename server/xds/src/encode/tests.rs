@@ -177,9 +177,8 @@ fn some_cluster() -> impl Strategy<Value = ClusterName> {
     let host = prop_oneof![Just("pay.shop"), Just("*.shop")].prop_map(|host| Hostname::new(host).unwrap());
     let subset = prop::option::of("[a-zA-Z0-9]{1,63}").prop_map(|text| Subset::new(&text?));
     (1u32..65_536, subset, host).prop_map(|(port, subset, host)| ClusterName {
-        port: PortNumber::new(port).unwrap(),
         subset,
-        host,
+        ..ClusterName::new(PortNumber::new(port).unwrap(), &host)
     })
 }
 fn some_serves() -> impl Strategy<Value = Serves> {

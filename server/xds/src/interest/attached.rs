@@ -83,9 +83,12 @@ impl Attached {
         observed: ObservedSince,
     ) -> usize {
         let of_classes = changed.iter().filter(|key| changes_classes(key.kind));
-        let namespaces: BTreeSet<&Namespace> = of_classes.map(|key| &key.namespace).collect();
+        let (of_routers, of_classes): (Vec<_>, Vec<_>) =
+            of_classes.partition(|key| key.kind == PolicyKind::Gateway);
+        let namespaces: BTreeSet<&Namespace> = of_classes.into_iter().map(|key| &key.namespace).collect();
         let root = now.settings.root_namespace();
-        if root.is_some_and(|root| namespaces.contains(&root)) {
+        // a Gateway selects routers of every namespace
+        if !of_routers.is_empty() || root.is_some_and(|root| namespaces.contains(&root)) {
             return self.members.iter().map(|members| wake_moved(&members, now, observed)).sum();
         }
         let of = |namespace| self.members.get(namespace).map_or(0, |all| wake_moved(&all, now, observed));
@@ -119,7 +122,8 @@ const fn changes_classes(kind: PolicyKind) -> bool {
         | PolicyKind::EnvoyFilter
         | PolicyKind::PeerAuthentication
         | PolicyKind::AuthorizationPolicy
-        | PolicyKind::RequestAuthentication => true,
+        | PolicyKind::RequestAuthentication
+        | PolicyKind::Gateway => true,
         PolicyKind::DestinationRule | PolicyKind::VirtualService => false,
     }
 }

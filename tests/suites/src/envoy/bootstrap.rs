@@ -103,6 +103,19 @@ impl EnvoyConfig {
         self.node_id(&sidecar_id(name)).metadata(metadata).with_listeners()
     }
 
+    /// Makes it a router of namespace `istio-system` with a label `gateway` of its name, in this network; it requests listeners
+    /// as well.
+    pub fn router(self, name: &str, network: &str) -> Self {
+        let id = format!("router~127.0.0.1~{name}.istio-system~istio-system.svc.cluster.local");
+        let metadata = json!({
+            "NAMESPACE": "istio-system",
+            "CLUSTER_ID": "Kubernetes",
+            "NETWORK": network,
+            "LABELS": {"gateway": name},
+        });
+        self.node_id(&id).metadata(metadata).with_listeners()
+    }
+
     /// Adds a static listener on a free port that sends every request to `cluster`, without retries.
     pub fn listen_for(mut self, cluster: &str) -> Self {
         self.listens.push(cluster.to_owned());

@@ -89,7 +89,7 @@ fn ingress(node: &Node, path: String, ignored: &mut Vec<Text>, faults: &mut Faul
     ingress
 }
 
-fn port(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Port> {
+pub(super) fn port(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Port> {
     let (path, node) = fields.get("port")?;
     let mut fields = Fields::open(node, path, faults)?;
     let number = fields.int("number", faults).unwrap_or_else(|| Located::new(node.at, 0));

@@ -73,7 +73,6 @@ fn nothing_is_the_same_as_no_field() {
 #[test]
 fn kinds_that_are_not_served_are_named() {
     for (api, kind) in [
-        ("networking.istio.io/v1beta1", "Gateway"),
         ("networking.istio.io/v1beta1", "ProxyConfig"),
         ("telemetry.istio.io/v1", "Telemetry"),
         ("extensions.istio.io/v1alpha1", "WasmPlugin"),

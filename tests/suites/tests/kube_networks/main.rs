@@ -3,6 +3,10 @@
 //!
 //! The Envoy of the workload is at the address of the gateway: it takes mesh TLS of the sidecar with the server name of the
 //! service, as a gateway forwards it. The addresses of the endpoints lead nowhere.
+//!
+//! In `routers`, another Tributary serves the gateways, which are Envoys of their own.
+
+mod routers;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -71,13 +75,17 @@ impl Networks {
         Ok(workload.server_name(&format!("outbound_.{}_._.{HOST}", self.port)).client(WEB))
     }
     async fn sidecar(&self, server: &TestServer, variant: Variant) -> Result<Envoy> {
+        self.sidecar_of(server, variant, &self.web).await
+    }
+    /// Starts the sidecar with the certificates of an identity.
+    async fn sidecar_of(&self, server: &TestServer, variant: Variant, own: &Identity) -> Result<Envoy> {
         let config = EnvoyConfig::new(server.xds(), variant).sidecar("web").metadata(json!({
             "NAMESPACE": "default",
             "CLUSTER_ID": "Kubernetes",
             "INTERCEPTION_MODE": "NONE",
             "NETWORK": "near",
-            "TLS_CLIENT_CERT_CHAIN": self.web.certificate_file,
-            "TLS_CLIENT_KEY": self.web.key_file,
+            "TLS_CLIENT_CERT_CHAIN": own.certificate_file,
+            "TLS_CLIENT_KEY": own.key_file,
             "TLS_CLIENT_ROOT_CERT": self.authority.file(),
         }));
         let envoy = Envoy::start(&config).await?;

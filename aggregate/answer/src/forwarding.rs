@@ -85,3 +85,132 @@ fn selecting<'c>(
     found.sort_by(|(_, a, _), (_, b, _)| a.precedence_key().order(&b.precedence_key()));
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_fixtures::{mk_policy, mk_topology};
+    use tributary_model::{
+        ClientDimensions, ClientKind, EndpointInputs, NetworkId, Resolution, ResourceInputs, Shared,
+        Visibility,
+    };
+
+    use super::*;
+    use crate::client::{Client, ClientClass};
+    use crate::fixtures::*;
+    use crate::selected::SelectedPolicies;
+    use crate::{cluster, endpoints_of, key, members};
+
+    fn mk_server(port: u32, hosts: &[&str]) -> ForwardingServer {
+        let import = |text: &&str| {
+            let (namespace, host) = text.split_once('/').unwrap_or(("*", text));
+            let namespace = match namespace {
+                "*" => ImportNamespace::Any,
+                "." => ImportNamespace::Own,
+                named => ImportNamespace::Named(mk_ns(named)),
+            };
+            HostImport { namespace, host: HostPattern::new(host).unwrap() }
+        };
+        ForwardingServer { port: mk_port(port), bind: None, hosts: hosts.iter().map(import).collect() }
+    }
+    fn mk_gateway(
+        namespace: &str,
+        name: &str,
+        label: &str,
+        servers: Vec<ForwardingServer>,
+    ) -> (PolicyKey, Shared<PolicyView>) {
+        let selector = [("gateway", label)].into_iter().filter(|(_, label)| !label.is_empty()).collect();
+        let gateway = ForwardingGateway { selector, servers: servers.into(), ..ForwardingGateway::default() };
+        mk_policy(namespace, name, Policy::Gateway(gateway))
+    }
+
+    fn shown(catalog: &Catalog, label: &str) -> Vec<String> {
+        let labels = [("gateway", label)].into_iter().collect();
+        let server = |one: &ForwardingServer| {
+            let hosts: Vec<String> = one.hosts.iter().map(ToString::to_string).collect();
+            format!("{} {}", one.port, hosts.join(" "))
+        };
+        servers(catalog, &labels).iter().map(server).collect()
+    }
+
+    #[test]
+    fn gateways_of_every_namespace_join_their_servers() {
+        let policies = [
+            mk_gateway("istio-system", "a", "one", vec![mk_server(15_443, &["*.local", "*.test"])]),
+            mk_gateway(
+                "shop",
+                "b",
+                "",
+                vec![mk_server(15_443, &["./pay.test", "*.test"]), mk_server(9_443, &["*"])],
+            ),
+            mk_gateway("shop", "c", "two", vec![mk_server(7_443, &["*"])]),
+        ];
+        let catalog = Catalog { policies: policies.into_iter().collect(), ..Catalog::default() };
+        assert_eq!(shown(&catalog, "one"), ["9443 */*", "15443 */*.local */*.test shop/pay.test"]);
+        assert_eq!(shown(&catalog, "two"), ["7443 */*", "9443 */*", "15443 shop/pay.test */*.test"]);
+        assert_eq!(shown(&Catalog::default(), "one"), [""; 0]);
+    }
+
+    fn router(catalog: &Catalog) -> Client {
+        let (kind, namespace) = (ClientKind::Router, mk_ns("istio-system"));
+        let labels = [("gateway", "one")].into_iter().collect();
+        let selected = SelectedPolicies::after(None, catalog, kind, Some(&namespace), &labels);
+        let class = ClientClass {
+            namespace: Some(namespace),
+            sidecar: selected.sidecar,
+            network: NetworkId::new("far").ok(),
+            ..ClientClass::new(kind)
+        };
+        Client { class, ..Client::new("r", kind) }
+    }
+    fn reached(catalog: &Catalog) -> Vec<String> {
+        let client = router(catalog);
+        members(catalog, client.class.scope()).map(|(host, _)| host.to_string()).collect()
+    }
+
+    #[test]
+    fn router_reaches_the_hosts_of_its_gateways_that_are_exported_to_it() {
+        let all = [
+            mk_view("pay.test", "shop", &[Visibility::Public]),
+            mk_view("own.test", "shop", &[Visibility::Own]),
+            mk_view("other.example", "shop", &[Visibility::Public]),
+        ];
+        let with = |hosts: &[&str]| {
+            let gateway = mk_gateway("istio-system", "a", "one", vec![mk_server(15_443, hosts)]);
+            Catalog { policies: [gateway].into_iter().collect(), ..mk_catalog(all.to_vec()) }
+        };
+        assert_eq!(reached(&with(&["*.test"])), ["pay.test"]);
+        assert_eq!(reached(&with(&["*"])), ["other.example", "pay.test"]);
+        assert_eq!(reached(&with(&["web/*"])), [""; 0]);
+        assert_eq!(reached(&mk_catalog(all.to_vec())), [""; 0], "no Gateway selects it");
+    }
+
+    #[test]
+    fn router_passes_mesh_tls_on_to_endpoints_of_its_network() {
+        let address = |ip: &str, network: &str, mtls: bool| {
+            let mut address = mk_address_at(ip, mk_topology(network, "", ""));
+            address.mtls = mtls;
+            address
+        };
+        let all = [("10.0.0.1", "far", true), ("10.0.0.2", "far", false), ("10.0.0.3", "near", true)];
+        let facts = mk_one(all.into_iter().map(|(ip, network, mtls)| address(ip, network, mtls)).collect());
+        let facts = EndpointInputs { gated: mk_gated(&[("near", &[("", "10.1.0.1")])]), ..facts };
+        let node = ResourceInputs::new(facts, ClientDimensions::KIND | ClientDimensions::NETWORK);
+        let client = router(&Catalog::default());
+        let found = endpoints_of(&node.inputs, None, &key(&node, &client.class), &mut ()).unwrap();
+        let sent: Vec<String> = found.endpoints().map(|endpoint| endpoint.target.to_string()).collect();
+        assert_eq!(sent, ["10.0.0.1:8080"], "another accepts plain text alone, or is behind gateways");
+    }
+
+    #[test]
+    fn xds_clusters_of_a_router_have_server_names_as_names() {
+        let named = |resolution: Resolution| {
+            let facts = mk_cluster(resolution, None);
+            let found = cluster(&facts, None, &mk_projection(ClientKind::Router), &mut ())?;
+            assert_eq!(found.discovery, crate::Discovery::Eds);
+            Some(found.name.to_string())
+        };
+        let name = || Some("outbound_.80_._.pay.shop".to_owned());
+        assert_eq!((named(Resolution::ClientSide), named(Resolution::Passthrough)), (name(), name()));
+        assert_eq!((named(Resolution::DnsStrict), named(Resolution::Dynamic)), (None, None));
+    }
+}

@@ -382,7 +382,7 @@ impl State {
         true
     }
 
-    fn note_put(&mut self, shard: ShardId, fact: Fact) {
+    pub(crate) fn note_put(&mut self, shard: ShardId, fact: Fact) {
         if let Some(info) = self.context.shards.get(shard) {
             let name = info.shard.registry.name.clone();
             self.dirty.records.push(Record::Put(name, info.shard.scope.clone(), fact));

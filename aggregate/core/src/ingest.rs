@@ -304,7 +304,10 @@ impl Writer<'_> {
 impl Output for Writer<'_> {
     fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, change: Change) {
         let Some(shard) = self.intern(scope) else { return };
-        if change == Change::Same && self.state.guard.is_idle() {
+        if change == Change::Moved {
+            self.state.note_put(shard, fact.clone());
+        }
+        if change.is_same() && self.state.guard.is_idle() {
             self.state.counters.unchanged += 1;
             return;
         }

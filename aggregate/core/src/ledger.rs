@@ -42,7 +42,7 @@ pub(crate) use tables::{BasisKind, Change, Mark, Tables};
 
 /// Receives the effects that a ledger accepts. A shadow's output only notes status changes.
 pub(crate) trait Output {
-    /// Sets a fact. It equals the previous one if `change` is [`Change::Same`].
+    /// Sets a fact. It equals the previous one if `change` is [`Change::Same`] or [`Change::Moved`].
     fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, change: Change);
     /// Removes a fact.
     fn remove(&mut self, key: &FactKey, evidence: &Evidence);
@@ -254,7 +254,7 @@ impl Ledger {
         // the state may serve more than a partial value had
         let was_doubted = before.is_some_and(|before| before.basis != BasisKind::Authoritative);
         let change = if was_doubted { Change::Changed } else { change };
-        if change != Change::Same {
+        if !change.is_same() {
             scoped.list_mut(item.kind()).change(at);
         }
         scoped.problems.unspare(fact.object(), &item);

@@ -34,4 +34,5 @@ pub mod sessions;
 pub mod start_log;
 pub mod state;
 pub mod status_log;
+mod taken_addresses;
 mod ways;

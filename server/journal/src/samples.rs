@@ -56,14 +56,12 @@ fn object() -> BoxedStrategy<ObjectId> {
         .prop_map(|(k, ns, n)| ObjectId::new(k, ns, n))
         .boxed()
 }
+fn position() -> BoxedStrategy<Position> {
+    text().prop_map(Position::new).boxed()
+}
 fn source() -> BoxedStrategy<Source> {
-    (object(), text(), text())
-        .prop_map(|(object, place, version)| Source {
-            object,
-            position: Position::new(place),
-            version: ObjectVersion(version),
-        })
-        .boxed()
+    let all = (object(), position(), text().prop_map(ObjectVersion));
+    all.prop_map(|(object, position, version)| Source { object, position, version }).boxed()
 }
 fn labels() -> BoxedStrategy<Labels> {
     let pairs = || btree_map(prop_oneof![Just("app".to_owned()), name()], text(), 0..4);
@@ -452,8 +450,7 @@ pub(crate) fn fact() -> BoxedStrategy<Fact> {
 }
 
 fn evidence() -> BoxedStrategy<Evidence> {
-    let reference =
-        || (object(), text()).prop_map(|(id, place)| ObjectRef { id, position: Position::new(place) });
+    let reference = || (object(), position()).prop_map(|(id, position)| ObjectRef { id, position });
     prop_oneof![
         reference().prop_map(Evidence::Deleted),
         Just(Evidence::AbsentFromList),
@@ -477,11 +474,12 @@ pub(crate) fn entry() -> BoxedStrategy<(EntryKey, EntryValue)> {
             (EntryKey::List(kind), EntryValue::List(ListRecord { required, result, count, confirmed }))
         },
     );
-    let problem = (object(), text(), code(), text(), mono()).prop_map(|(id, place, code, message, since)| {
-        let object = ObjectRef { id: id.clone(), position: Position::new(place) };
-        let record = ProblemRecord { object, problem: Problem { code, message }, since };
-        (EntryKey::Problem(id), EntryValue::Problem(record))
-    });
+    let problem =
+        (object(), position(), code(), text(), mono()).prop_map(|(id, position, code, message, since)| {
+            let object = ObjectRef { id: id.clone(), position };
+            let record = ProblemRecord { object, problem: Problem { code, message }, since };
+            (EntryKey::Problem(id), EntryValue::Problem(record))
+        });
     let hold = (fact(), mono(), text()).prop_map(|(fact, since, reason)| {
         (EntryKey::Hold(fact.item()), EntryValue::Hold(HoldRecord { since, reason }))
     });

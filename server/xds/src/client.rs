@@ -206,7 +206,7 @@ impl ClientNode {
     }
 }
 
-/// A router without a namespace is none: what it forwards is seen from its namespace.
+/// A router has a namespace, from which it sees what it forwards; one without is a plain Envoy.
 fn kind(node: &Node, parts: Option<&Parts<'_>>, has_namespace: bool) -> ClientKind {
     let generator = node.metadata.text("GENERATOR").is_some_and(|generator| generator == "grpc");
     if generator || node.user_agent.as_str().starts_with("gRPC") {

@@ -63,6 +63,15 @@ pub(crate) enum Change {
     Changed,
     /// The value equals the previous one, whose handle is kept.
     Same,
+    /// As `Same`, and its object moved in its source.
+    Moved,
+}
+
+impl Change {
+    /// Whether the value equals the previous one.
+    pub(crate) const fn is_same(self) -> bool {
+        matches!(self, Self::Same | Self::Moved)
+    }
 }
 
 /// Facts of one kind.
@@ -139,9 +148,10 @@ macro_rules! tables {
                 };
                 if let Some(newer) = position(fact).filter(|_| out.0 == Change::Same)
                     && let Some((known, _)) = self.get(&fact.item())
-                    && let Some(own) = position(&known)
+                    && let Some(own) = position(&known).filter(|own| own.text() != newer.text())
                 {
                     own.follow(newer);
+                    return (Change::Moved, out.1);
                 }
                 out
             }

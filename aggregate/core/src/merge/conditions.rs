@@ -31,7 +31,8 @@ impl Conditions {
         self.list.push(Condition { code, objects: objects.into(), message: message.into() });
         &self.list[self.list.len() - 1]
     }
-    /// Adds a condition with any code.
+    /// Adds a condition with any code. Its message names objects without their positions, which its objects have: an object that
+    /// moves builds no message again.
     pub(crate) fn push(&mut self, code: Code, objects: Vec<ObjectRef>, message: String) -> &Condition {
         self.add(code, objects, message)
     }
@@ -43,25 +44,28 @@ impl Conditions {
         other: ObjectRef,
     ) -> &Condition {
         let message = format!(
-            "port {} is {:?} ({}) in {by} and {:?} ({}) in {other}",
+            "port {} is {:?} ({}) in {} and {:?} ({}) in {}",
             port.number,
             name.as_str(),
             protocol.as_str(),
+            by.id,
             port.name.as_str(),
-            port.protocol.as_str()
+            port.protocol.as_str(),
+            other.id
         );
         self.add(Code::PORT_CONFLICT, vec![by.clone(), other], message)
     }
     /// Adds the conflict of two declarations with different resolutions.
     pub(crate) fn resolution(&mut self, first: &Declaration, other: &Declaration) {
-        let (a, b) = (first.source.reference(), other.source.reference());
+        let (a, b) = (&first.source.object, &other.source.object);
         let message = format!("{a} has resolution {:?}, {b} has {:?}", first.resolution, other.resolution);
-        self.add(Code::RESOLUTION_CONFLICT, vec![a, b], message);
+        let objects = vec![first.source.reference(), other.source.reference()];
+        self.add(Code::RESOLUTION_CONFLICT, objects, message);
     }
     /// Adds the held removal of a declaration.
     pub(crate) fn held_declaration(&mut self, declaration: &Declaration) {
         let object = declaration.source.reference();
-        let message = format!("the removal of {object} waits for proof");
+        let message = format!("the removal of {} waits for proof", object.id);
         self.add(Code::REMOVAL_HELD, vec![object], message);
     }
     /// Adds an adapter's warnings about a declaration.
@@ -73,7 +77,7 @@ impl Conditions {
     /// Adds the held removals of addresses.
     pub(crate) fn held_addresses(&mut self, source: &Source, count: usize) {
         let object = source.reference();
-        let message = format!("the removal of {count} addresses of {object} waits for proof");
+        let message = format!("the removal of {count} addresses of {} waits for proof", object.id);
         self.add(Code::REMOVAL_HELD, vec![object], message);
     }
     /// Adds a group without a declaration.
@@ -94,7 +98,7 @@ impl Conditions {
             |p: &&ServicePort| sets().all(|(_, set)| matching_port(declaration, p, set).is_none());
         for port in declaration.ports.iter().filter(leads_nowhere) {
             let (object, name) = (declaration.source.reference(), port.name.as_str());
-            let message = format!("no endpoint of {object} has a port for {} ({name:?})", port.number);
+            let message = format!("no endpoint of {} has a port for {} ({name:?})", object.id, port.number);
             self.add(Code::UNMATCHED_PORT, vec![object], message);
         }
         let mut extra: BTreeMap<&PortName, Vec<ObjectRef>> = BTreeMap::new();
@@ -109,7 +113,7 @@ impl Conditions {
             }
         }
         for (name, objects) in extra {
-            let object = declaration.source.reference();
+            let object = &declaration.source.object;
             let message = format!("endpoints have a port {:?} that {object} does not declare", name.as_str());
             self.add(Code::UNMATCHED_PORT, objects, message);
         }
@@ -122,7 +126,7 @@ impl Conditions {
         }
         for (port, mut objects) in by_port {
             objects.sort();
-            let (count, by) = (objects.len(), declaration.source.reference());
+            let (count, by) = (objects.len(), &declaration.source.object);
             let message = format!("{count} workloads that {by} selects have no port for {port}");
             self.add(Code::NO_TARGET_PORT, objects, message);
         }
@@ -131,11 +135,11 @@ impl Conditions {
     pub(crate) fn alias(&mut self, end: Option<&End>, target: &Hostname, object: &ObjectRef) {
         match end {
             Some(End::Loop) => {
-                let message = format!("{object} leads back to itself through {target}");
+                let message = format!("{} leads back to itself through {target}", object.id);
                 self.add(Code::ALIAS_LOOP, vec![object.clone()], message);
             }
             Some(End::Missing(host)) => {
-                let message = format!("{object} leads to {host}, which nothing declares");
+                let message = format!("{} leads to {host}, which nothing declares", object.id);
                 self.add(Code::ALIAS_DANGLING, vec![object.clone()], message);
             }
             Some(End::Host(_)) | None => {}
@@ -157,9 +161,9 @@ impl Conditions {
 
 /// Returns the conflict of several services for one host, or of several providers for one service.
 pub(crate) fn host_conflict(host: &Hostname, objects: Vec<ObjectRef>) -> Condition {
-    let served = objects.first().map(ToString::to_string).unwrap_or_default();
-    let others: Vec<String> =
-        objects.iter().skip(1).take(Conditions::MAX_OBJECTS).map(ToString::to_string).collect();
+    let mut names = objects.iter().map(|object| object.id.to_string());
+    let served = names.next().unwrap_or_default();
+    let others: Vec<String> = names.take(Conditions::MAX_OBJECTS).collect();
     let message = format!("{host} is claimed by {served} first, then by {}", others.join(", "));
     let objects: Vec<ObjectRef> = objects.into_iter().take(Conditions::MAX_OBJECTS).collect();
     Condition { code: Code::HOST_CONFLICT, objects: objects.into(), message: Arc::from(message) }

@@ -150,7 +150,7 @@ fn parts<'a, R: Recorder>(
                 let own = effective(context, found.service, &decl.declaration);
                 if let Some(why) = refusal(context, shard, decl) {
                     let by = own.source.reference();
-                    let message = format!("{} ({by}) {why}", found.member.host);
+                    let message = format!("{} ({}) {why}", found.member.host, by.id);
                     let condition = out.conditions.push(
                         Code::FEDERATED_MEMBER_REFUSED,
                         vec![object.clone(), by],
@@ -209,7 +209,7 @@ fn host_names(part: &Part<'_>, groups: &[Backing<'_>], out: &mut Merged) {
     if count > 0 {
         let by = part.own.source.reference();
         let host = &part.found.member.host;
-        let message = format!("{count} endpoints of {host} ({by}) are host names, which are not joined");
+        let message = format!("{count} endpoints of {host} ({}) are host names, which are not joined", by.id);
         out.conditions.push(Code::FEDERATED_MEMBER_REFUSED, vec![by], message);
     }
 }
@@ -320,9 +320,9 @@ fn add_port<R: Recorder>(
         let message = format!(
             "port {number} speaks {} by {} and {} by {}",
             merged.protocol.as_str(),
-            merged.by,
+            merged.by.id,
             port.protocol.as_str(),
-            by()
+            by().id
         );
         out.conditions.push(Code::FEDERATED_PROTOCOL, vec![merged.by.clone(), by()], message);
     }
@@ -407,8 +407,10 @@ fn shadowed(context: &MergeContext, hosts: &Hosts, service: &Service, found: &[F
         }
     }
     if !objects.is_empty() {
-        let message =
-            format!("{host} is the host of a federated service; what {} declares is not served", objects[0]);
+        let message = format!(
+            "{host} is the host of a federated service; what {} declares is not served",
+            objects[0].id
+        );
         out.conditions.push(Code::FEDERATED_SHADOWED, objects, message);
     }
 }

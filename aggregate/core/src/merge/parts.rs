@@ -41,7 +41,7 @@ pub(crate) fn add_imports(mut imports: Vec<DeclarationView>, out: &mut Merged) {
         }
         let object = import.declaration.source.reference();
         let ports: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        let message = format!("{object} names ports that no export offers: {}", ports.join(", "));
+        let message = format!("{} names ports that no export offers: {}", object.id, ports.join(", "));
         let objects = std::iter::once(object).chain(offered_by.iter().cloned()).collect();
         out.conditions.push(Code::IMPORT_CONFLICT, objects, message);
     }

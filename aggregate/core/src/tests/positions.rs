@@ -24,7 +24,7 @@ fn at(mut fact: Fact, position: &str) -> Fact {
 fn all(line: u32) -> Vec<Fact> {
     let facts = [
         mk_service("shop/a.test", mk_decl("a", "80 http")),
-        mk_group("shop/a.test", "a", "g", "10.0.0.1:http=80"),
+        mk_group("shop/a.test", "a", "g", "10.0.0.1:http=80+more=81"),
         mk_workload("w", "10.0.0.2", "app=w"),
         mk_gateway("n", "10.0.0.3"),
         mk_sidecar("shop/s", "", Some(1)),
@@ -53,14 +53,18 @@ fn object_that_moves_in_its_source_is_shown_there_and_changes_nothing() {
     world.list("file", all(3));
     let outcome = world.put("file", all(9));
     assert!(outcome.changed.is_empty(), "{:?}", outcome.changed);
+    assert_eq!(fact_records(&outcome).len(), 6, "a restarted server has them there");
     let expected: Vec<String> = (1..=6).map(|file| format!("{file}.yaml:9:1")).collect();
     assert_eq!(shown(&mut world), expected);
     let catalog = world.catalog();
     let conflicts = catalog.policies.values().flat_map(|view| view.conditions.iter());
-    let named: Vec<String> = conflicts
-        .filter(|condition| condition.code == Code::POLICY_CONFLICT)
-        .flat_map(|condition| condition.objects.iter().map(|object| object.position.to_string()))
-        .collect();
+    let conflicts: Vec<_> = conflicts.filter(|one| one.code == Code::POLICY_CONFLICT).cloned().collect();
+    let objects = conflicts.iter().flat_map(|one| one.objects.iter());
+    let named: Vec<String> = objects.map(|object| object.position.to_string()).collect();
+    assert!(conflicts.iter().all(|one| !one.message.contains(".yaml")), "{conflicts:?}");
+    let service = world.view("shop/a.test").unwrap();
+    let text = service.conditions.iter().map(|one| one.message.to_string()).collect::<String>();
+    assert!(!text.is_empty() && !text.contains(".yaml"), "{text}");
     assert!(!named.is_empty() && named.iter().all(|position| position.ends_with(":9:1")), "{named:?}");
 }
 

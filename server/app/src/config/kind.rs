@@ -19,7 +19,7 @@ pub const COMMON_FIELDS: &[&str] = &["kind", "name", "clusterId", "staleness"];
 #[schemars(rename_all = "lowercase")]
 pub enum RegistryKind {
     /// Directory of ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter,
-    /// PeerAuthentication, AuthorizationPolicy and RequestAuthentication documents.
+    /// Gateway, PeerAuthentication, AuthorizationPolicy and RequestAuthentication documents.
     #[default]
     File,
     /// Kubernetes cluster: its Services with their endpoints, and its ServiceEntries, WorkloadEntries and

@@ -17,6 +17,7 @@ use super::sent_listener::SentListener;
 use super::sent_route::{Action, SentHost, SentRoute};
 use super::sent_tables::SentTables;
 use super::sessions::Found;
+use super::taken_addresses::leads_to;
 
 mod addresses;
 
@@ -82,7 +83,7 @@ impl<'f> Routed<'f> {
         // a table that no listener names takes no requests
         let requests = self.without_listener(&table, (port, client));
         let requests = requests.or_else(|| self.taken_requests(&table, (port, client)));
-        let (at_addresses, is_unreached) = self.taken_addresses(&table, (port, client), &wanted);
+        let (at_addresses, is_unreached) = self.taken_addresses((port, client), &wanted);
         let by_table = |own: &mut Self| {
             let requests = of.as_ref().map(|of| own.requests(host, &table, (of, Some(&wanted))));
             requests.or_else(|| own.removed(host, &table, (port, client)))
@@ -207,7 +208,7 @@ impl<'f> Routed<'f> {
         });
         // neither does its own virtual host where another service has the addresses
         let wanted = Wanted { cluster: ClusterName::new(of.port, &of.host), subsets: None };
-        let (_, is_unreached) = self.taken_addresses(&own, (port, &found.client), &wanted);
+        let (_, is_unreached) = self.taken_addresses((port, &found.client), &wanted);
         let closed = is_unreached.then(|| format!("{}:{own}", of.host));
         let is_open = |host: &SentHost| closed.as_ref() != Some(&host.name);
         let leads = |host: &SentHost| is_open(host) && !receivers(host, &is).is_empty();
@@ -355,17 +356,6 @@ impl<'f> Routed<'f> {
 fn receivers(host: &SentHost, is: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     let all = host.routes.iter().flat_map(SentRoute::receivers);
     all.filter(|name| is(name)).map(str::to_owned).collect()
-}
-
-/// Names where a listener leads connections: to services, or by a route table.
-fn leads_to(sent: &SentListener) -> String {
-    let services = sent.clusters.iter().map(String::as_str).filter(|of| of.starts_with("outbound|"));
-    let services: Vec<&str> = services.collect();
-    match sent.tables.first() {
-        _ if !services.is_empty() => format!("go to {}", services.join(", ")),
-        Some(table) => format!("are taken as HTTP requests by route table {table}"),
-        None => "go to no service".to_owned(),
-    }
 }
 
 /// Returns the step of a listener that another service has.

@@ -4,6 +4,7 @@
 //! connections by the functions that serve clients, and compares them with the listeners that it was sent.
 
 mod connections;
+mod taken;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -145,6 +146,7 @@ impl Lister<'_> {
             let by = self.tables.filters(ResourceType::Listener, &listener);
             self.note(&by, &format!("changed the listener {listener} with the routes"));
         }
+        out.extend(self.of_taken(port, class));
         out.extend(self.of_connections(port, &parts));
         out
     }

@@ -101,3 +101,43 @@ async fn gateways_are_listed_and_explained() {
     assert_eq!(named.exit, Ok(Exit::No));
     world.server.stop().await;
 }
+
+const EAST_WEST: &str = "apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: cross, namespace: istio-system}
+spec:
+  selector: {istio: eastwestgateway}
+  servers:
+  - port: {number: 15443, name: tls, protocol: TLS}
+    tls: {mode: AUTO_PASSTHROUGH}
+    hosts: [\"*.local\", shop/*]
+  - port: {number: 443, protocol: HTTPS}
+    tls: {mode: SIMPLE, credentialName: c}
+    hosts: [\"*\"]
+";
+
+#[tokio::test]
+async fn gateways_are_shown_with_what_is_not_served() {
+    let dir = mk_folder(&[("a.yaml", EAST_WEST.to_owned())]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    let table = world.until("get policies Gateway -o wide", "cross").await;
+    let row = table.lines().find(|line| line.contains("cross")).unwrap();
+    for part in ["Served", "istio=eastwestgateway", "a.yaml:1:1", "TRB0480", "*/*.local"] {
+        assert!(row.contains(part), "no {part:?} in {row}");
+    }
+    let one = world.run("get policies Gateway/istio-system/cross -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let want = serde_json::json!({
+        "selector": {"istio": "eastwestgateway"},
+        "servers": [{
+            "port": {"number": 15443, "protocol": "TLS"},
+            "tls": {"mode": "AUTO_PASSTHROUGH"},
+            "hosts": ["*/*.local", "shop/*"],
+        }],
+    });
+    assert_eq!(one["items"][0]["spec"], want);
+    let conditions = one["items"][0]["conditions"].to_string();
+    assert!(conditions.contains("not these: spec.servers[1] (port 443, SIMPLE)"), "{conditions}");
+    let files = world.run(&format!("analyze -f {}", dir.path().display())).await;
+    assert!(files.out.contains("TRB0480"), "{}", files.out);
+}

@@ -4,31 +4,33 @@
 
 use std::sync::Arc;
 
+use tributary_answer::listener_name;
 use tributary_answer::vip::ListenAddress;
 use tributary_model::{EncodedResource, ForwardingServer};
 
 use super::ResourceType;
 use super::fixed::any_address;
 use super::fold::Fold;
+use super::store::NamedBody;
 use crate::encode::listener::forwarding;
 
 /// Returns the listeners of a router. One whose address is of a family that the router does not use is left out.
 pub(crate) fn listeners(fold: Fold<'_>) -> Vec<Arc<EncodedResource>> {
-    let sidecar = fold.class.sidecar.as_deref();
-    let servers = sidecar.and_then(|sidecar| sidecar.servers.as_deref()).unwrap_or_default();
-    servers.iter().filter_map(|server| Some(listener(fold, server, address(fold, server)?))).collect()
+    encoded(fold).map(|named| fold.store.keep(ResourceType::Listener, named)).collect()
 }
 
 /// Encodes the body of a listener again.
 pub(crate) fn body(fold: Fold<'_>, name: &str) -> Option<Vec<u8>> {
-    let again = listeners(fold).into_iter().find(|listener| *listener.name == *name)?;
-    again.body().map(|body| body.to_vec())
+    encoded(fold).find(|(own, _)| own == name).map(|(_, body)| body)
 }
 
-fn listener(fold: Fold<'_>, server: &ForwardingServer, bind: ListenAddress) -> Arc<EncodedResource> {
-    let name = tributary_answer::listener_name(bind.ip, server.port.get());
-    let body = forwarding(server, bind, &fold.listener_defaults());
-    fold.store.keep(ResourceType::Listener, (name, body))
+fn encoded(fold: Fold<'_>) -> impl Iterator<Item = NamedBody> {
+    let servers = fold.class.sidecar.as_deref().and_then(|of| of.servers.as_deref()).unwrap_or_default();
+    servers.iter().filter_map(move |server| {
+        let bind = address(fold, server)?;
+        let body = forwarding(server, bind, &fold.listener_defaults());
+        Some((listener_name(bind.ip, server.port.get()), body))
+    })
 }
 
 fn address(fold: Fold<'_>, server: &ForwardingServer) -> Option<ListenAddress> {

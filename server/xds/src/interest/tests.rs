@@ -1,7 +1,10 @@
 //! Tests of the index: who is woken by which publication.
 
 use tributary_fixtures::{mk_egress, mk_policy, mk_sidecar};
-use tributary_model::{ClientKind, Labels, Namespace, PolicyKey, PolicyView, Shared, Sidecar};
+use tributary_model::{
+    ClientKind, ForwardingGateway, ForwardingServer, HostImport, HostPattern, ImportNamespace, Labels,
+    Namespace, Policy, PolicyKey, PolicyView, Shared, Sidecar,
+};
 
 use super::*;
 use crate::answers::ClientClass;
@@ -251,6 +254,38 @@ fn policy_wakes_only_clients_whose_class_it_changes() {
     let all = mk_importing("istio-system", "default", "", &["./*"]);
     assert_eq!(publish(&[mk_importing("shop", "a", "", &["web/*"]), all]), [false, false, true]);
     assert_eq!(publish(&[]), [true; 3]);
+}
+
+#[test]
+fn gateway_wakes_the_routers_that_it_selects() {
+    let (index, catalog) = (Arc::new(InterestIndex::default()), Arc::new(Catalog::default()));
+    let router = |namespace: &str, label: &str| {
+        let id = format!("router~10.0.0.7~r.{namespace}~{namespace}.svc.cluster.local");
+        let node = tributary_proto::Node { id: id.as_str().into(), ..tributary_proto::Node::default() };
+        let labels = [("gateway", label)].into_iter().collect();
+        Arc::new(ClientNode { labels, ..ClientNode::parse(Some(&node)).unwrap() })
+    };
+    let nodes = [
+        router("web", "one"),
+        router("shop", "one"),
+        router("web", "two"),
+        mk_node("web", &[("gateway", "one")]),
+        mk_node("", &[]),
+    ];
+    let streams = nodes.map(|node| mk_stream_of(&index, &node, &catalog, mk_hosts(&["pay.shop"])));
+    let hosts = [HostImport { namespace: ImportNamespace::Any, host: HostPattern::new("*").unwrap() }].into();
+    let server = ForwardingServer { port: tributary_fixtures::mk_port(15_443), bind: None, hosts };
+    let gateway = ForwardingGateway {
+        selector: [("gateway", "one")].into_iter().collect(),
+        servers: [server].into(),
+        ..ForwardingGateway::default()
+    };
+    let policy = mk_policy("istio-system", "a", Policy::Gateway(gateway));
+    let now = with_policies(&catalog, std::slice::from_ref(&policy));
+    let changed = CatalogChanges { policies: [policy.0].into(), ..CatalogChanges::default() };
+    index.published(&now, &changed, ObservedSince::default());
+    let woken: Vec<bool> = streams.iter().map(Stream::was_woken).collect();
+    assert_eq!(woken, [true, true, false, false, false]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn everything() -> ClientDimensions {
 /// Returns classes with two values of each attribute, alone and together with the kind.
 fn mk_classes() -> Result<Vec<ClientClass>> {
     let mut out = Vec::new();
-    for kind in [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc] {
+    for kind in [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc, ClientKind::Router] {
         let plain = ClientClass::new(kind);
         let domain: Arc<str> = "shop.svc.cluster.local".into();
         out.extend([

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tributary_model::{CertificateFiles, CertificateSource, Hostname, Locality};
 
-use super::properties::some_services;
+use super::properties::{forwarding, some_services};
 use super::scopes::some_sidecar;
 use super::*;
 use crate::answers::ClientClass;
@@ -37,6 +37,7 @@ fn a_class() -> impl Strategy<Value = ClientClassKey> {
         ClientKind::Sidecar,
         ClientKind::Sidecar,
         ClientKind::Grpc,
+        ClientKind::Router,
     ]);
     let namespace = prop::sample::select(vec!["", "shop", "web", "other"]);
     let place = prop::sample::select(vec!["", "eu/1a", "eu/1z", "us/2a", "ap"]);
@@ -52,6 +53,7 @@ fn a_class() -> impl Strategy<Value = ClientClassKey> {
             let domain = named.then(|| format!("{namespace}.svc.cluster.local").into());
             let class = mk_class(kind, namespace);
             let sidecar = sidecar.filter(|_| class.namespace.is_some() && kind != ClientKind::Envoy);
+            let sidecar = if kind == ClientKind::Router { forwarding(sidecar.as_deref()) } else { sidecar };
             let locality = Locality::parse(place);
             let labels = [("tier", tier)].into_iter().collect();
             let certificate_files =

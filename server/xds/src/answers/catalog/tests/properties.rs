@@ -5,11 +5,13 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, PortSet, RouteClaim, VirtualHostPlan, compose_listeners, compose_routes, key, members,
-    route_claims, route_table_name, scoped_listener,
+    ClientSidecar, Listener, PortSet, RouteClaim, VirtualHostPlan, compose_listeners, compose_routes, key,
+    members, route_claims, route_table_name, scoped_listener,
 };
+use tributary_fixtures::mk_sidecar;
 use tributary_model::{
-    Distribution, FailoverLabel, Hostname, LocalityBalancing, PortNumber, TrafficDistribution, Visibility,
+    Distribution, FailoverLabel, ForwardingServer, HostImport, HostPattern, Hostname, ImportNamespace,
+    LocalityBalancing, PortNumber, Sidecar, TrafficDistribution, Visibility,
 };
 
 use super::scopes::some_sidecar;
@@ -132,20 +134,39 @@ pub(super) fn some_services() -> impl Strategy<Value = Vec<Svc>> {
     })
 }
 pub(super) fn some_class() -> impl Strategy<Value = ClientClassKey> {
-    let kind = prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)];
+    let kind = prop::sample::select(vec![
+        ClientKind::Envoy,
+        ClientKind::Sidecar,
+        ClientKind::Grpc,
+        ClientKind::Router,
+    ]);
     let namespace = prop_oneof![Just(""), Just("shop"), Just("web")];
     (kind, namespace, any::<bool>(), some_sidecar()).prop_map(|(kind, namespace, binds, sidecar)| {
         let class = (*mk_class(kind, namespace)).clone();
         let sidecar = sidecar.filter(|_| class.namespace.is_some() && kind != ClientKind::Envoy);
+        let sidecar = if kind == ClientKind::Router { forwarding(sidecar.as_deref()) } else { sidecar };
         ClientClassKey::alone(ClientClass { binds, sidecar, ..class })
     })
+}
+/// Returns what a router has that forwards to these hosts: those of a Sidecar, or all.
+pub(super) fn forwarding(reach: Option<&ClientSidecar>) -> Option<Arc<ClientSidecar>> {
+    let import = HostImport { namespace: ImportNamespace::Any, host: HostPattern::new("*").unwrap() };
+    let port = PortNumber::new(15_443).unwrap();
+    let servers = Arc::from([ForwardingServer { port, bind: None, hosts: [import].into() }]);
+    let all = Sidecar::default();
+    let reach = reach.cloned().unwrap_or_else(|| {
+        let (key, _) = mk_sidecar("web", "all", all.clone());
+        ClientSidecar::new(&key, &all)
+    });
+    Some(Arc::new(ClientSidecar { servers: Some(servers), ..reach }))
 }
 
 /// Every name that could exist in these catalogs.
 fn all_names() -> Arc<Subscription> {
     let names = ["a", "b", "c", "d"].iter().flat_map(|h| [80, 81].map(|p| format!("outbound|{p}||{h}.shop")));
     let tables = ["80", "81", "82"].map(str::to_owned);
-    Arc::new(Subscription::new(names.chain(tables).map(Arc::from)))
+    let forwarded = names.clone().map(|name| name.replace('|', "_."));
+    Arc::new(Subscription::new(names.chain(forwarded).chain(tables).map(Arc::from)))
 }
 /// Returns the versions of a class without sharing or caches.
 fn versions_without_caches(

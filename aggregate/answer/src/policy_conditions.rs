@@ -22,6 +22,7 @@ use crate::scope::{Scope, attach};
 mod authorization;
 mod clients;
 mod found;
+mod got;
 mod peers;
 mod proxy;
 mod routes;

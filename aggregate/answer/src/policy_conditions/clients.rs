@@ -103,6 +103,12 @@ pub(super) fn see(views: &[&Arc<ServiceView>], client: Option<&Namespace>) -> bo
     views.iter().any(|view| is_exported(view, Scope::of(client)))
 }
 
+/// Iterates over the namespaces whose clients may get another service of a host because of one: its own, and those that its
+/// `exportTo` names.
+pub(super) fn concerned_by(view: &ServiceView) -> impl Iterator<Item = &Namespace> {
+    exported_to(view).chain([&view.key.namespace])
+}
+
 /// Iterates over the namespaces that the `exportTo` of a service names.
 fn exported_to(view: &ServiceView) -> impl Iterator<Item = &Namespace> {
     view.declarations.iter().flat_map(|declared| declared.visibility.namespaces(&view.key.namespace))

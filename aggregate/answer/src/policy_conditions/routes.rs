@@ -5,20 +5,20 @@
 //! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
 //! condition.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tributary_model::{
-    Catalog, Code, Condition, HostPattern, HttpMatch, HttpRoute, Namespace, PolicyKey, PolicyKind,
-    PolicyView, VirtualService, Visibility,
+    Catalog, Code, Condition, HostPattern, HttpMatch, HttpRoute, PolicyKey, PolicyKind, PolicyView,
+    VirtualService, Visibility,
 };
 
 use super::clients::{Concerned, Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
+use super::got::Got;
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
-use crate::scope::{ClientSidecar, attachable};
 use crate::steps::place;
 use listening::Table;
 
@@ -30,26 +30,20 @@ mod partly;
 mod ports;
 mod shadowed;
 mod taken;
-
-/// Most known clients of a namespace whose Sidecars are compared.
-const MAX_CLIENTS: usize = 1_000;
-
-/// Sidecars that may apply to clients, `None` for clients without one.
-type Attachable = Rc<[Option<ClientSidecar>]>;
+mod target;
 
 /// Conditions of VirtualServices.
 pub(super) struct RouteConditions<'c> {
     catalog: &'c Catalog,
     beside: Beside<'c>,
     services: Services<'c>,
+    got: Got<'c>,
     /// Namespaces with clients; `None` while they are not known.
     inhabited: Option<Inhabited<'c>>,
     /// Delegates that some VirtualService names, with the VirtualServices that name them.
     delegates: BTreeMap<PolicyKey, Vec<(&'c PolicyKey, &'c VirtualService)>>,
     /// Tables of VirtualServices with hosts that were merged.
     tables: BTreeMap<&'c PolicyKey, Rc<Table<'c>>>,
-    /// Sidecars that may apply to clients of a namespace, of most others without one.
-    sidecars: RefCell<BTreeMap<Option<Namespace>, Attachable>>,
     /// Comparisons so far.
     looks: Cell<usize>,
     /// Endpoints whose labels were compared so far.
@@ -64,10 +58,10 @@ impl<'c> RouteConditions<'c> {
             catalog,
             beside,
             services,
+            got: Got::new(catalog, beside),
             inhabited: None,
             delegates: BTreeMap::new(),
             tables: BTreeMap::new(),
-            sidecars: RefCell::default(),
             looks: Cell::new(0),
             compared: Cell::new(0),
         };
@@ -105,14 +99,6 @@ impl<'c> RouteConditions<'c> {
     fn look(&self, comparisons: usize) -> Option<()> {
         self.looks.set(self.looks.get().saturating_add(comparisons));
         (self.looks.get() <= MAX_LOOKS).then_some(())
-    }
-    /// Returns the Sidecars that may apply to clients of a namespace, of most others without one.
-    fn sidecars(&self, client: Option<&Namespace>) -> Attachable {
-        let mut read_before = self.sidecars.borrow_mut();
-        let known = self.beside.clients.iter().filter(|one| Some(&one.namespace) == client);
-        let labels = known.map(|one| &one.labels).take(MAX_CLIENTS);
-        let read = || attachable(self.catalog, client, labels).into();
-        Rc::clone(read_before.entry(client.cloned()).or_insert_with(read))
     }
     fn completed(&self, key: &PolicyKey, host: &HostPattern) -> HostPattern {
         host.completed(key.namespace.as_str(), self.catalog.settings.domain())

@@ -12,8 +12,9 @@ use tributary_model::{
     PolicyKind, PolicyView, PortNumber, PortView, Protocol, ServiceView, Subset, Visibility,
 };
 
-use super::clients::{Inhabited, inhabited};
+use super::clients::{Inhabited, concerned_by, inhabited};
 use super::found::{Found, MAX_OTHERS, named};
+use super::got::Got;
 use super::services::{Services, any_has_labels, selects};
 use super::{Beside, MAX_LOOKS};
 
@@ -29,7 +30,8 @@ pub(super) struct RuleConditions<'c> {
     inhabited: Option<Inhabited<'c>>,
     used: BTreeMap<&'c PolicyKey, Use<'c>>,
     services: Services<'c>,
-    /// Endpoints that were compared.
+    got: Got<'c>,
+    /// Endpoints, and services of one host, that were compared.
     looks: usize,
 }
 
@@ -46,8 +48,8 @@ struct Use<'c> {
     settings_of: Option<&'c PolicyKey>,
     /// Ports of services where no endpoint has the labels of a subset.
     unmatched: BTreeMap<&'c Subset, BTreeSet<String>>,
-    /// Subsets whose labels some endpoint has.
-    matched: BTreeSet<&'c Subset>,
+    /// Those where some endpoint has them: clients may get different services of one host.
+    matched: BTreeMap<&'c Subset, BTreeSet<String>>,
     /// Places whose clients have shares of endpoints.
     shares: Shares<'c>,
     /// Ports of the services of its host.
@@ -66,6 +68,7 @@ impl<'c> RuleConditions<'c> {
             inhabited: None,
             used: BTreeMap::new(),
             services: Services::new(catalog, beside.elsewhere),
+            got: Got::new(catalog, beside),
             looks: 0,
         };
         if !catalog.policies.keys().any(|key| key.kind == PolicyKind::DestinationRule && wanted(key)) {
@@ -118,10 +121,35 @@ impl<'c> RuleConditions<'c> {
             }
             seen.push(&policy.from);
             self.compare(&policy.from, wanted);
-            if let Some(endpoints) = port.endpoints.inputs.policy_of(namespace) {
+        }
+        let mut counted: Vec<&[PolicyKey]> = Vec::new();
+        for client in self.clients_of(view, policies.namespaces()) {
+            let (policy, endpoints) = (policies.get(client), port.endpoints.inputs.policy_of(client));
+            let Some((policy, endpoints)) = policy.as_ref().zip(endpoints) else { continue };
+            if !counted.contains(&&*policy.from) {
+                counted.push(&policy.from);
                 self.count(view, port, &policy.from, endpoints, wanted);
             }
         }
+    }
+    /// Returns the namespaces whose clients get a service, of these and of those that its host concerns, `None` for most others.
+    fn clients_of<'a>(
+        &mut self,
+        view: &ServiceView,
+        ruled: impl Iterator<Item = &'a Namespace>,
+    ) -> BTreeSet<Option<&'a Namespace>>
+    where
+        'c: 'a,
+    {
+        let claimants = self.got.claimants(view.key.host.as_str());
+        let mut all: BTreeSet<Option<&Namespace>> = ruled.map(Some).chain([None]).collect();
+        if claimants.len() < 2 {
+            return all;
+        }
+        all.extend(claimants.iter().flat_map(|one| concerned_by(one)).map(Some));
+        self.looks += claimants.len() * all.len();
+        all.retain(|client| self.looks <= MAX_LOOKS && self.got.has(view, *client));
+        all
     }
     fn rule(&self, key: &PolicyKey) -> Option<&'c DestinationRule> {
         self.catalog.policies.get(key)?.destination_rule()
@@ -167,11 +195,8 @@ impl<'c> RuleConditions<'c> {
             let Some(key) = self.declaring(from, name).filter(|key| wanted(key)) else { continue };
             let is_matched = any_has_labels(inputs, labels, &mut self.looks);
             let used = self.used.entry(key).or_default();
-            if is_matched {
-                used.matched.insert(name);
-            } else {
-                used.unmatched.entry(name).or_default().insert(format!("{}:{}", view.key.host, port.number));
-            }
+            let list = if is_matched { &mut used.matched } else { &mut used.unmatched };
+            list.entry(name).or_default().insert(format!("{}:{}", view.key.host, port.number));
         }
     }
     /// Returns the condition of a rule that only clients of namespaces without clients would use.
@@ -271,14 +296,21 @@ fn shadowed<'c>(used: &Use<'c>) -> Option<Found<'c>> {
     (!parts.is_empty()).then(|| Found(Code::RULE_SHADOWED, others.into_iter().collect(), message()))
 }
 
+/// Names the ports that lack something which none of these ports has, of a wildcard no other port; `None` without one.
+fn lost(ports: &BTreeSet<String>, having: Option<&BTreeSet<String>>, is_wild: bool) -> Option<String> {
+    let has = |port: &&String| having.is_some_and(|having| having.contains(*port));
+    let lost: Vec<&str> = ports.iter().filter(|port| !has(port)).map(String::as_str).collect();
+    let is_had = is_wild && having.is_some();
+    (!lost.is_empty() && !is_had).then(|| named(lost))
+}
+
 /// Returns the condition of a rule with subsets that no endpoint is in; of a wildcard, in no service.
 fn unmatched<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
     let is_wild = rule.host.suffix().is_some();
-    let lost = used.unmatched.iter().filter(|(name, _)| !is_wild || !used.matched.contains(*name));
     let part = |(name, ports): (&&Subset, &BTreeSet<String>)| {
-        format!("{} of {}", name.as_str(), named(ports.iter().map(String::as_str)))
+        Some(format!("{} of {}", name.as_str(), lost(ports, used.matched.get(*name), is_wild)?))
     };
-    let parts: Vec<String> = lost.map(part).collect();
+    let parts: Vec<String> = used.unmatched.iter().filter_map(part).collect();
     let message = || {
         format!("no endpoint has the labels of these subsets: {}", named(parts.iter().map(String::as_str)))
     };

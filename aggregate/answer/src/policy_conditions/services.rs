@@ -40,18 +40,7 @@ impl<'c> Services<'c> {
     }
     /// Returns the services of a complete host, and for an alias those at its end, unless no service has that host.
     pub(super) fn ends(&self, host: &str) -> Vec<&'c Arc<ServiceView>> {
-        let mut views = self.named(host);
-        for _ in 0..MAX_ALIASES {
-            let targets: BTreeSet<&Hostname> = views.iter().filter_map(|view| view.alias_target()).collect();
-            let ends = targets.into_iter().flat_map(|target| self.named(target.as_str()));
-            let ends: Vec<_> = ends.collect();
-            if ends.is_empty() {
-                break;
-            }
-            views.retain(|view| view.alias_target().is_none());
-            views.extend(ends);
-        }
-        views
+        ends(self.named(host), |target| self.named(target))
     }
     /// Whether services of a complete host may be declared elsewhere; those of a short wildcard may always be.
     pub(super) fn are_elsewhere(&self, host: &HostPattern) -> bool {
@@ -67,6 +56,23 @@ impl<'c> Services<'c> {
         };
         format!("no service has the host {host}{hint}")
     }
+}
+
+/// Returns services, and for an alias those at its end, unless no service has that host.
+pub(super) fn ends<'c>(
+    mut views: Vec<&'c Arc<ServiceView>>,
+    of_host: impl Fn(&str) -> Vec<&'c Arc<ServiceView>>,
+) -> Vec<&'c Arc<ServiceView>> {
+    for _ in 0..MAX_ALIASES {
+        let targets: BTreeSet<&Hostname> = views.iter().filter_map(|view| view.alias_target()).collect();
+        let ends: Vec<_> = targets.into_iter().flat_map(|target| of_host(target.as_str())).collect();
+        if ends.is_empty() {
+            break;
+        }
+        views.retain(|view| view.alias_target().is_none());
+        views.extend(ends);
+    }
+    views
 }
 
 /// Whether one host may be of both patterns.

@@ -11,7 +11,8 @@ use tributary_model::{
 
 use super::listening::Listening;
 use super::order::List;
-use super::partly::{Lack, Partly, Target};
+use super::partly::Partly;
+use super::target::{Lack, Target, of_subset};
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
 use crate::policy_conditions::clients::Concerned;
@@ -59,8 +60,7 @@ impl<'c> RouteConditions<'c> {
         };
         for placed in placed(own).into_iter().filter(|placed| !is_answered(placed)) {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
-            let (named, ends) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
-            let target = Target { host, named, ends };
+            let Some(target) = self.target(host, &clients) else { continue };
             let lacked = || self.add_lacks(&mut partly, (&placed, &target), &clients, listening?);
             let nowhere = self.lost(&placed, &target, &clients, listening).or_else(lacked);
             if let Some((code, what)) = nowhere {
@@ -81,7 +81,7 @@ impl<'c> RouteConditions<'c> {
         clients: &Concerned,
         listening: Option<(&PolicyKey, &Listening<'_>)>,
     ) -> Option<(Code, String)> {
-        let Target { host, named, ends } = target;
+        let Target { host, named, ends, .. } = target;
         if ends.is_empty() {
             return self.lost_without_service(placed.to, host);
         }
@@ -89,10 +89,10 @@ impl<'c> RouteConditions<'c> {
             return Some((Code::ROUTE_DESTINATION_HIDDEN, host.to_string()));
         }
         let port = match placed.to.port.filter(|_| target.ports(placed.to).next().is_none()) {
-            Some(port) => Some(format!("{host} has no port {port}")),
+            Some(port) => Some(format!("{} has no port {port}", target.service())),
             None => listening
                 .and_then(|all| self.off_ports(placed, ends, all))
-                .map(|ports| format!("{host} has no port {ports}, as the hosts have")),
+                .map(|ports| format!("{} has no port {ports}, as the hosts have", target.service())),
         };
         port.map(|what| (Code::ROUTE_DESTINATION_UNMATCHED, what))
             .or_else(|| self.lost_subset(placed.to, target, clients))
@@ -115,29 +115,33 @@ impl<'c> RouteConditions<'c> {
         clients: &Concerned,
     ) -> Option<(Code, String)> {
         let subset = to.subset.as_ref()?;
-        let ports: Vec<_> = target.ports(to).collect();
-        let has_other = clients.may_be_anywhere()
-            && target.ruled(to).any(|namespace| declare(&ports, to, Some(namespace)));
-        let is_lost = !has_other && clients.all_lack(&target.ends, |client| declare(&ports, to, client));
+        let has = |client: Option<&Namespace>| {
+            let ports: Vec<_> = self.target_of(target, client).ports(to).collect();
+            declare(&ports, to, client)
+        };
+        let has_other = clients.may_be_anywhere() && target.ruled(to).any(|namespace| has(Some(namespace)));
+        let is_had = || target.is_of_several && target.clients(clients).into_iter().any(has);
+        let is_lost = !has_other && !is_had() && clients.all_lack(&target.ends, has);
         // where a rule declares it, it is of interest which one applies
         let is_declared = || self.is_declared(&target.host, subset);
-        let lack = || clients.of_services(&target.ends).find_map(|client| target.lack(to, client));
+        let of = |client| self.target_of(target, client).lack(to, client);
+        let lack = || clients.of_services(&target.ends).find_map(of);
         is_lost.then(|| match lack().filter(|_| is_declared()) {
             Some(lack @ Lack::Subset(_)) => target.lost(to, lack),
             _ => (Code::ROUTE_SUBSET_UNDECLARED, format!("{} of {}", subset.as_str(), target.shown())),
         })
     }
     /// Returns the service or subset of a destination that has no endpoints. Copies may be lost.
-    fn lost_endpoints(&self, placed: &Placed<'_>, target: &Target<'c>) -> Option<(Code, String)> {
-        let Target { host, ends, .. } = target;
+    pub(super) fn lost_endpoints(&self, placed: &Placed<'_>, target: &Target<'c>) -> Option<(Code, String)> {
+        let ends = &target.ends;
         let what = if placed.is_mirror {
             None
         } else if ends.iter().all(|view| self.is_empty(view, placed.to)) {
-            Some(host.to_string())
+            Some(target.service())
         } else {
             let subset = placed.to.subset.as_ref();
             let empty = subset.filter(|subset| self.is_empty_subset(ends, placed.to, subset));
-            empty.map(|subset| format!("{} of {host}", subset.as_str()))
+            empty.map(|subset| of_subset(Some(subset), &target.service()))
         };
         what.map(|what| (Code::ROUTE_WITHOUT_ENDPOINTS, what))
     }
@@ -148,9 +152,10 @@ impl<'c> RouteConditions<'c> {
         own: &'c VirtualService,
         listening: &Listening<'_>,
     ) -> Option<Found<'c>> {
+        let clients = self.clients(key, own);
         let part = |placed: &Placed<'c>| {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
-            let views = self.services.ends(host.as_str());
+            let views = self.target(host.clone(), &clients)?.ends;
             let (on, off) = self.split_ports(placed, &views, (key, listening));
             (!on.is_empty() && !off.is_empty())
                 .then(|| format!("{} ({host} has no port {})", placed.place, shown(&off)))

@@ -91,9 +91,11 @@ impl<'c> RouteConditions<'c> {
     /// Returns the services of the hosts of a VirtualService.
     pub(super) fn hosts(&mut self, key: &PolicyKey, own: &VirtualService) -> HostServices<'c> {
         let hosts: Vec<HostPattern> = own.hosts.iter().map(|host| self.completed(key, host)).collect();
+        let clients = self.clients(key, own);
         let mut out = HostServices::default();
         for host in &hosts {
-            let views = self.services.of(host);
+            let mut views = self.services.of(host);
+            views.retain(|view| self.is_got(view, &clients));
             out.is_unserved |= views.is_empty();
             out.is_elsewhere |= self.services.are_elsewhere(host);
             out.views.extend(views);

@@ -16,6 +16,7 @@ use crate::policy_conditions::{Beside, Selectable, policy_conditions};
 
 mod listening;
 mod seen;
+mod several;
 mod shadowed;
 
 type Declared = (PolicyKey, Shared<PolicyView>);

@@ -8,7 +8,7 @@ use tributary_model::{
     PortView, Resolution, ServiceView, Subset,
 };
 
-use super::{Found, RuleConditions, named};
+use super::{Found, RuleConditions, lost, named};
 use crate::shares::{Places, places};
 
 /// Place of clients, and the subset whose endpoints they have a share of.
@@ -19,12 +19,12 @@ type From<'c> = (&'c str, Option<&'c Subset>);
 pub(super) struct Shares<'c> {
     /// Ports of services without an endpoint in a place of the share.
     missed: BTreeMap<From<'c>, BTreeSet<String>>,
-    /// Those of some endpoint.
-    reached: BTreeSet<From<'c>>,
+    /// Those with an endpoint in some place of it: clients may get different services of one host.
+    reached: BTreeMap<From<'c>, BTreeSet<String>>,
     /// Places of the share without an endpoint, where others have some, with the ports of services.
     partly: BTreeMap<(From<'c>, &'c str), BTreeSet<String>>,
-    /// Places of the share with an endpoint in some service.
-    used: BTreeSet<(From<'c>, &'c str)>,
+    /// Places of the share with an endpoint in some service, with the ports of services.
+    used: BTreeMap<(From<'c>, &'c str), BTreeSet<String>>,
 }
 
 /// Endpoints of a port, or those of a subset, with the rule that orders them.
@@ -51,9 +51,10 @@ impl<'c> Shares<'c> {
             Places::Partly(missed) => missed,
             Places::Reached => Vec::new(),
         };
-        self.reached.insert(from);
-        let used = share.to.iter().map(|(to, _)| &**to).filter(|to| !missed.contains(to));
-        self.used.extend(used.map(|to| (from, to)));
+        self.reached.entry(from).or_default().insert(port());
+        for to in share.to.iter().map(|(to, _)| &**to).filter(|to| !missed.contains(to)) {
+            self.used.entry((from, to)).or_default().insert(port());
+        }
         for to in missed {
             self.partly.entry((from, to)).or_default().insert(port());
         }
@@ -61,12 +62,11 @@ impl<'c> Shares<'c> {
     /// Returns the condition of a rule whose shares lead clients to no endpoint; of a wildcard, in no service.
     pub(super) fn unmatched(&self, rule: &DestinationRule) -> Option<Found<'c>> {
         let is_wild = rule.host.suffix().is_some();
-        let lost = self.missed.iter().filter(|(from, _)| !is_wild || !self.reached.contains(*from));
-        let part = |((from, subset), ports): (&From<'_>, &BTreeSet<String>)| {
+        let part = |(share @ (from, subset), ports): (&From<'c>, &BTreeSet<String>)| {
             let subset = subset.map(|subset| format!(" (subset {})", subset.as_str())).unwrap_or_default();
-            format!("in {from} to {}{subset}", named(ports.iter().map(String::as_str)))
+            Some(format!("in {from} to {}{subset}", lost(ports, self.reached.get(share), is_wild)?))
         };
-        let parts: Vec<String> = lost.map(part).collect();
+        let parts: Vec<String> = self.missed.iter().filter_map(part).collect();
         let message = || {
             let parts = named(parts.iter().map(String::as_str));
             format!(
@@ -79,12 +79,11 @@ impl<'c> Shares<'c> {
     /// in no service.
     pub(super) fn partly_unmatched(&self, rule: &DestinationRule) -> Option<Found<'c>> {
         let is_wild = rule.host.suffix().is_some();
-        let lost = self.partly.iter().filter(|(share, _)| !is_wild || !self.used.contains(*share));
-        let part = |(((from, subset), to), ports): (&(From<'_>, &str), &BTreeSet<String>)| {
+        let part = |(share @ ((from, subset), to), ports): (&(From<'c>, &'c str), &BTreeSet<String>)| {
             let subset = subset.map(|subset| format!(" (subset {})", subset.as_str())).unwrap_or_default();
-            format!("in {from} for {to} of {}{subset}", named(ports.iter().map(String::as_str)))
+            Some(format!("in {from} for {to} of {}{subset}", lost(ports, self.used.get(share), is_wild)?))
         };
-        let parts: Vec<String> = lost.map(part).collect();
+        let parts: Vec<String> = self.partly.iter().filter_map(part).collect();
         let message = || {
             let parts = named(parts.iter().map(String::as_str));
             format!(

@@ -26,7 +26,10 @@ fn mk_ruled(host: &str, client: Option<&str>) -> Arc<ServiceView> {
     Arc::new(ServiceView { ports: [port].into(), ..view })
 }
 
-fn mk_for<T: PartialEq>(client: Option<&str>, policy: T) -> Option<Arc<ByNamespace<Option<Arc<T>>>>> {
+pub(super) fn mk_for<T: PartialEq>(
+    client: Option<&str>,
+    policy: T,
+) -> Option<Arc<ByNamespace<Option<Arc<T>>>>> {
     let policy = Some(Arc::new(policy));
     Some(Arc::new(match client {
         Some(namespace) => ByNamespace::new(None, [(mk_ns(namespace), policy)]),
@@ -34,7 +37,7 @@ fn mk_for<T: PartialEq>(client: Option<&str>, policy: T) -> Option<Arc<ByNamespa
     }))
 }
 
-fn mk_to_subset(host: &str, subset: &str) -> HttpRoute {
+pub(super) fn mk_to_subset(host: &str, subset: &str) -> HttpRoute {
     let mut route = mk_route(&[], &[host]);
     let destination = RouteDestination { host: mk_host(host), subset: Subset::new(subset), port: None };
     route.action = HttpAction::Route([WeightedDestination { destination, weight: 0, headers: None }].into());
@@ -49,14 +52,14 @@ fn mk_without_share(mut route: HttpRoute, all: &str) -> HttpRoute {
     route
 }
 
-fn exported(of: Declared, to: &[&str]) -> Declared {
+pub(super) fn exported(of: Declared, to: &[&str]) -> Declared {
     let mut service = of.1.virtual_service().unwrap().clone();
     service.export = ExportTo::parse(to.iter().copied(), &mk_ns("shop"));
     mk_declared(&of.0.name, service)
 }
 
 /// Returns the conditions beside clients of these namespaces.
-fn shown_to(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, clients: &[&str]) -> Vec<String> {
+pub(super) fn shown_to(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, clients: &[&str]) -> Vec<String> {
     let clients: Vec<_> = clients.iter().map(|namespace| mk_selectable(namespace)).collect();
     shown_beside(services, all, Beside { clients: &clients, elsewhere: None })
 }
@@ -159,7 +162,7 @@ fn clients_whose_sidecar_does_not_import_the_host_lack_nothing() {
     assert_eq!(found(("other", &["other/*"], &[("app", "x")])), [OVERRULED], "other clients have none");
 }
 
-fn mk_declared_in(namespace: &str, view: &ServiceView) -> Arc<ServiceView> {
+pub(super) fn mk_declared_in(namespace: &str, view: &ServiceView) -> Arc<ServiceView> {
     let key = mk_key(view.key.host.as_str(), namespace);
     Arc::new(ServiceView { key, ..view.clone() })
 }

@@ -28,6 +28,7 @@ fn path(path: &Path) -> Option<String> {
         Path::Prefix(prefix) => format!("path {prefix}*"),
         Path::PathSeparatedPrefix(prefix) => format!("path {prefix} or {prefix}/*"),
         Path::Path(path) => format!("path {path}"),
+        Path::SafeRegex(pattern) if pattern.regex == ".*" => return None,
         Path::SafeRegex(pattern) => format!("path ~ {}", pattern.regex),
         Path::ConnectMatcher(_) => "method CONNECT".to_owned(),
         Path::PathMatchPolicy(_) => "a path that is not shown".to_owned(),

@@ -51,6 +51,7 @@ fn every_condition_has_a_text() {
         (PathSpecifier::Prefix("/a".into()), vec!["path /a*"]),
         (PathSpecifier::Path("/a".into()), vec!["path /a"]),
         (PathSpecifier::SafeRegex(mk_regex("/a.*")), vec!["path ~ /a.*"]),
+        (PathSpecifier::SafeRegex(mk_regex(".*")), vec![]),
         (PathSpecifier::PathSeparatedPrefix("/a".into()), vec!["path /a or /a/*"]),
     ];
     for (path, want) in paths {

@@ -5,7 +5,7 @@ use envoy_types::pb::envoy::config::route::v3 as pb;
 use envoy_types::pb::envoy::config::route::v3::route::Action as Sent;
 use envoy_types::pb::envoy::config::route::v3::route_action::hash_policy::PolicySpecifier as Hash;
 use envoy_types::pb::envoy::config::route::v3::route_action::{
-    ClusterSpecifier as To, HostRewriteSpecifier as Host,
+    ClusterSpecifier as To, HostRewriteSpecifier as Host, RequestMirrorPolicy,
 };
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::extensions::filters::common::fault::v3::fault_delay::FaultDelaySecifier;
@@ -121,10 +121,16 @@ fn redirect(action: &pb::RedirectAction) -> String {
     format!("redirect {status} to {to}")
 }
 
-/// Returns the xDS clusters that receive copies of the requests of a route.
+/// Returns the xDS clusters that receive copies of the requests of a route, none behind a fault that answers all of them.
 pub(super) fn copies(route: &pb::Route) -> Vec<String> {
-    let Some(Sent::Route(action)) = &route.action else { return Vec::new() };
-    action.request_mirror_policies.iter().map(|of| of.cluster.clone()).collect()
+    mirrors(route).iter().map(|of| of.cluster.clone()).collect()
+}
+
+fn mirrors(route: &pb::Route) -> &[RequestMirrorPolicy] {
+    match &route.action {
+        Some(Sent::Route(action)) if abort_of_all(route).is_none() => &action.request_mirror_policies,
+        _ => &[],
+    }
 }
 
 /// Returns the settings of a route: those of its action, changes of headers, and those for filters.
@@ -132,7 +138,8 @@ pub(super) fn settings(route: &pb::Route) -> Vec<String> {
     let forward = if let Some(Sent::Route(action)) = &route.action { Some(action) } else { None };
     let specifier = route.r#match.as_ref().and_then(|of| of.path_specifier.as_ref());
     let is_exact = matches!(specifier, Some(PathSpecifier::Path(_) | PathSpecifier::SafeRegex(_)));
-    let mut out: Vec<String> = forward.map(|action| of_forward(action, is_exact)).unwrap_or_default();
+    let mut out: Vec<String> =
+        forward.map(|action| of_forward(action, is_exact, mirrors(route))).unwrap_or_default();
     let sides = [
         ("request", &route.request_headers_to_add, &route.request_headers_to_remove),
         ("response", &route.response_headers_to_add, &route.response_headers_to_remove),
@@ -200,7 +207,7 @@ fn status(abort: &FaultAbort) -> String {
 }
 
 /// Returns the settings of an action. Of an exact path and of a pattern the whole path is replaced.
-fn of_forward(action: &pb::RouteAction, is_exact: bool) -> Vec<String> {
+fn of_forward(action: &pb::RouteAction, is_exact: bool, mirrors: &[RequestMirrorPolicy]) -> Vec<String> {
     let limit = action.max_stream_duration.as_ref().and_then(|of| of.max_stream_duration.as_ref());
     let timeout = action.timeout.as_ref().or(limit).filter(|of| of.seconds != 0 || of.nanos != 0);
     let timeout = timeout.map(|of| format!("timeout {}", seconds(of)));
@@ -216,7 +223,7 @@ fn of_forward(action: &pb::RouteAction, is_exact: bool) -> Vec<String> {
         Some(_) => Some("host changes".to_owned()),
         None => None,
     };
-    let mirrors = action.request_mirror_policies.iter().map(|of| {
+    let mirrors = mirrors.iter().map(|of| {
         let share = of.runtime_fraction.as_ref().and_then(fraction).unwrap_or_else(|| "100 %".to_owned());
         format!("copies of {share} to {}", of.cluster)
     });

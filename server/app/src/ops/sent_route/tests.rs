@@ -242,12 +242,18 @@ fn fault_that_answers_every_request_takes_the_place_of_the_action() {
         let type_url = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault".to_owned();
         let config = Any { type_url, value: fault.encode_to_vec() };
         let of = HashMap::from([("envoy.filters.http.fault".to_owned(), config)]);
-        let route = SentRoute::read(&Route { typed_per_filter_config: of, ..mk_forward(mk_to("a")) });
-        (route.action.to_string(), route.action.clusters().count(), route.settings.join(", "))
+        let mirror = route_action::RequestMirrorPolicy { cluster: "m".into(), ..Default::default() };
+        let action = RouteAction { request_mirror_policies: vec![mirror], ..mk_to("a") };
+        let route = SentRoute::read(&Route { typed_per_filter_config: of, ..mk_forward(action) });
+        let receivers: Vec<&str> = route.receivers().collect();
+        (route.action.to_string(), receivers.join(" "), route.settings.join(", "))
     };
-    assert_eq!(read(50), ("a".to_owned(), 1, "answer 418 for 50 %".to_owned()));
-    assert_eq!(read(100), ("answer 418 by a fault".to_owned(), 0, "answer 418 for 100 %".to_owned()));
-    assert_eq!(read(0), ("a".to_owned(), 1, String::new()));
+    let want = |action: &str, receivers: &str, settings: &str| {
+        (action.to_owned(), receivers.to_owned(), settings.to_owned())
+    };
+    assert_eq!(read(50), want("a", "a m", "copies of 100 % to m, answer 418 for 50 %"));
+    assert_eq!(read(100), want("answer 418 by a fault", "", "answer 418 for 100 %"), "nothing is copied");
+    assert_eq!(read(0), want("a", "a m", "copies of 100 % to m"));
 }
 
 #[test]

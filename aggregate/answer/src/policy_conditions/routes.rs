@@ -31,6 +31,7 @@ mod ports;
 mod shadowed;
 mod taken;
 mod target;
+mod withheld;
 
 /// Conditions of VirtualServices.
 pub(super) struct RouteConditions<'c> {

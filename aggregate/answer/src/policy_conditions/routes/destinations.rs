@@ -13,6 +13,7 @@ use super::listening::Listening;
 use super::order::List;
 use super::partly::Partly;
 use super::target::{Lack, Target, of_subset};
+use super::withheld::Withheld;
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
 use crate::policy_conditions::clients::Concerned;
@@ -51,7 +52,7 @@ impl<'c> RouteConditions<'c> {
     ) -> Vec<Found<'c>> {
         let clients = self.clients(key, own);
         let mut lost: BTreeMap<Code, Vec<String>> = BTreeMap::new();
-        let mut partly = Partly::default();
+        let (mut partly, mut withheld) = (Partly::default(), Withheld::default());
         let listening = listening.map(|all| (key, all));
         // gRPC clients do not use faults
         let has_grpc = self.beside.clients.iter().any(|client| client.kind == ClientKind::Grpc);
@@ -63,7 +64,11 @@ impl<'c> RouteConditions<'c> {
             let Some(target) = self.target(host, &clients) else { continue };
             let lacked = || self.add_lacks(&mut partly, (&placed, &target), &clients, listening?);
             let nowhere = self.lost(&placed, &target, &clients, listening).or_else(lacked);
-            if let Some((code, what)) = nowhere {
+            let Some((code, what)) = nowhere else { continue };
+            let is_undeclared = code == Code::ROUTE_SUBSET_UNDECLARED;
+            if let Some(rule) = self.withholding(placed.to, &target, &clients).filter(|_| is_undeclared) {
+                withheld.add((&placed.place, placed.to, &target), rule);
+            } else {
                 lost.entry(code).or_default().push(format!("{} ({what})", placed.place));
             }
         }
@@ -71,7 +76,7 @@ impl<'c> RouteConditions<'c> {
             let parts = lost.get(&code)?;
             Some(Found(code, Vec::new(), format!("{what}: {}", named(parts.iter().map(String::as_str)))))
         };
-        LOST.into_iter().filter_map(found).chain(partly.found()).collect()
+        LOST.into_iter().filter_map(found).chain(withheld.found()).chain(partly.found()).collect()
     }
     /// Returns the condition of a destination that leads nowhere, with the text that names what it lacks.
     fn lost(

@@ -118,12 +118,16 @@ impl<'c> Target<'c> {
             false => self.host.to_string(),
         }
     }
+    /// Returns the host of which DestinationRules declare the subsets of the destination.
+    pub(super) fn end(&self) -> &Hostname {
+        self.ends.first().map_or(&self.host, |end| &end.key.host)
+    }
     /// Names the host of which DestinationRules declare the subsets of the destination: for an alias that at its end.
     pub(super) fn shown(&self) -> String {
-        let host = &self.host;
-        match self.ends.first().map(|end| &end.key.host).filter(|end| *end != host) {
-            Some(end) => format!("{end}, of which {host} is an alias"),
-            None => host.to_string(),
+        let (host, end) = (&self.host, self.end());
+        match host == end {
+            true => host.to_string(),
+            false => format!("{end}, of which {host} is an alias"),
         }
     }
     pub(super) fn ports(&self, to: &RouteDestination) -> impl Iterator<Item = &'c PortView> {

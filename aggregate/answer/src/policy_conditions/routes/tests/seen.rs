@@ -78,6 +78,30 @@ fn subset_that_only_other_clients_have_is_undeclared() {
 }
 
 #[test]
+fn rule_whose_export_hides_the_subset_is_named() {
+    let found = |export: &[&str]| {
+        let export = ExportTo::parse(export.iter().copied(), &mk_ns("shop"));
+        let rule = DestinationRule { export, ..mk_rule("pay.shop.svc", &[("v1", ("version", "v1"))]) };
+        let to_v1 = mk_service("a", &["pay.shop.svc"], vec![mk_to_subset("pay.shop.svc", "v1")]);
+        let all = vec![mk_policy("shop", "r", Policy::DestinationRule(rule)), exported(to_v1, &["web"])];
+        let lines = shown_to(vec![mk_ruled("pay.shop.svc", Some("other"))], all, &["web"]);
+        lines.into_iter().filter(|line| line.starts_with("a:")).collect::<Vec<_>>()
+    };
+    let lost = |what: &str| {
+        [format!(
+            "a: TRB0451 DestinationRules that declare these subsets are not exported to its clients: http[0] (v1 of pay.shop.svc: \
+             the exportTo of DestinationRule shop/r {what})"
+        )]
+    };
+    assert_eq!(found(&["."]), lost("is shop"));
+    assert_eq!(found(&["other", "api"]), lost("is api, other"));
+    assert_eq!(found(&["~"]), lost("names no namespace"));
+    let other = "a: TRB0451 no DestinationRule declares these subsets, or no version of it is valid: http[0] (v1 of pay.shop.svc to its \
+                 clients: no DestinationRule applies to them)";
+    assert_eq!(found(&["*"]), [other]);
+}
+
+#[test]
 fn subset_that_some_namespace_has_is_lacked_by_some_while_clients_are_not_known() {
     let route = || vec![mk_to_subset("pay.shop.svc", "v1")];
     let found = |candidates: Vec<HttpCandidate>, rule: Option<&str>| {

@@ -63,7 +63,8 @@ impl Conflict {
             0 => {}
             more => rest.push(format!("{more} more")),
         }
-        let message = format!("{} is served by {first}; {} also claim it", self.name, rest.join(", "));
+        let claim = if rest.len() == 1 { "claims" } else { "claim" };
+        let message = format!("{} is served by {first}; {} also {claim} it", self.name, rest.join(", "));
         let objects = self.objects.iter().take(1 + Self::MAX_NAMED).cloned().collect();
         Condition { code: self.code, objects, message: message.into() }
     }

@@ -102,7 +102,7 @@ mod tests {
         let http = |address| mk_at("a.shop", Protocol::Http, "10.0.0.1", address);
         let tcp = |address| mk_at("b.shop", Protocol::Tcp, "10.0.0.2", address);
         let lost =
-            |name: &str| vec![format!("TRB0409 {name} is served by shop/b.shop; shop/a.shop also claim it")];
+            |name: &str| vec![format!("TRB0409 {name} is served by shop/b.shop; shop/a.shop also claims it")];
         // the HTTP service is the first in precedence, by its host
         assert_eq!(shown(vec![http("10.9.0.1/32"), tcp("10.9.0.1/32")]), lost("10.9.0.1_80"));
         assert_eq!(shown(vec![http("10.9.0.1/32"), tcp("10.9.0.2/32")]), [""; 0]);

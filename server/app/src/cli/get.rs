@@ -198,13 +198,23 @@ pub fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandE
     })
 }
 
+/// Returns the cell with the codes of conditions, each once, in order.
+fn codes<'c>(all: impl Iterator<Item = &'c str>) -> Cell {
+    let mut out: Vec<&str> = Vec::new();
+    for code in all.filter(|code| !code.is_empty()) {
+        if !out.contains(&code) {
+            out.push(code);
+        }
+    }
+    Cell(out.join(","), if out.is_empty() { Tone::Plain } else { Tone::Warn })
+}
+
 fn services(items: &[ServiceItem], wide: bool) -> Table {
     let heads = ["HOST", "NAMESPACE", "PORTS", "ENDPOINTS", "CONDITIONS"];
     let more = ["PRECEDENCE", "RESOLUTION", "ADDRESSES", "DECLARED BY", "EXPORTED TO"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let ports: Vec<String> = item.ports.iter().map(|p| format!("{}/{}", p.number, p.protocol)).collect();
-        let codes: Vec<&str> = item.conditions.iter().map(|c| c.code.as_str()).collect();
         let by: Vec<String> = item.declarations.iter().map(|d| format!("{} {}", d.shard, d.object)).collect();
         let exports: Vec<String> = item.declarations.iter().map(|d| d.export_to.join(",")).collect();
         table.row(vec![
@@ -212,7 +222,7 @@ fn services(items: &[ServiceItem], wide: bool) -> Table {
             item.namespace.clone().into(),
             ports.join(",").into(),
             format!("{}/{}", item.endpoints.healthy, item.endpoints.total).into(),
-            Cell(codes.join(","), if codes.is_empty() { Tone::Plain } else { Tone::Warn }),
+            codes(item.conditions.iter().map(|condition| condition.code.as_str())),
             item.precedence.into(),
             item.resolution.clone().into(),
             item.addresses.join(",").into(),
@@ -309,10 +319,7 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
             labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
         };
         let selector = item.selector.as_ref().map_or_else(|| "unknown".to_owned(), labels);
-        let codes =
-            std::iter::once(&item.code).chain(item.conditions.iter().map(|condition| &condition.code));
-        let codes: Vec<&str> = codes.map(String::as_str).filter(|code| !code.is_empty()).collect();
-        let tone = if codes.is_empty() { Tone::Plain } else { Tone::Warn };
+        let all = std::iter::once(&item.code).chain(item.conditions.iter().map(|condition| &condition.code));
         let conditions: Vec<&str> = item.conditions.iter().map(|condition| &*condition.message).collect();
         let conditions = conditions.join("; ");
         let messages = [item.reason.clone(), conditions].into_iter().filter(|text| !text.is_empty());
@@ -327,7 +334,7 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
             item.host.clone().into(),
             selector.into(),
             item.registry.clone().into(),
-            Cell(codes.join(","), tone),
+            codes(all.map(String::as_str)),
             item.source.position.clone().into(),
             item.source.resource_version.clone().into(),
             item.created.clone().into(),
@@ -387,4 +394,16 @@ fn clients(items: &[ClientItem], wide: bool) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_several_conditions_is_shown_once() {
+        let shown = |all: &[&str]| codes(all.iter().copied()).0;
+        assert_eq!(shown(&["TRB0412", "TRB0409", "", "TRB0412", "TRB0409"]), "TRB0412,TRB0409");
+        assert_eq!(shown(&[""]), "");
+    }
 }

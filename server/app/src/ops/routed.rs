@@ -358,11 +358,29 @@ fn receivers(host: &SentHost, is: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     all.filter(|name| is(name)).map(str::to_owned).collect()
 }
 
+/// Names where a listener leads connections: to services, or by a route table.
+fn leads_to(sent: &SentListener) -> String {
+    let services = sent.clusters.iter().map(String::as_str).filter(|of| of.starts_with("outbound|"));
+    let services: Vec<&str> = services.collect();
+    match sent.tables.first() {
+        _ if !services.is_empty() => format!("go to {}", services.join(", ")),
+        Some(table) => format!("are taken as HTTP requests by route table {table}"),
+        None => "go to no service".to_owned(),
+    }
+}
+
+/// Names where a listener leads connections in place of a destination.
+fn leads_past(sent: &SentListener, to: &str) -> String {
+    let found = leads_to(sent);
+    let joint = if found.starts_with("go to") { ", not to" } else { " and do not go to" };
+    format!("{found}{joint} {to}")
+}
+
 /// Returns the step of a listener that another service has.
 fn taken_step(name: &str, sent: &SentListener, (rule, to): (&PolicyKey, &BTreeSet<String>)) -> TraceStep {
-    let (found, to) = (leads_to(sent), named(to.iter().map(String::as_str)));
+    let found = leads_past(sent, &named(to.iter().map(String::as_str)));
     let detail = format!(
-        "LDS {name}: connections {found}, not to {to} as {rule} declares: another service has the address and port"
+        "LDS {name}: connections {found} as {rule} declares: another service has the address and port"
     );
     deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail))
 }
@@ -371,9 +389,9 @@ fn lost_step(name: &str, wanted: &Wanted, sent: &SentListener) -> Option<TraceSt
     if sent.clusters.iter().any(|name| wanted.is(name)) {
         return None;
     }
-    let found = leads_to(sent);
     let there = if wanted.subsets.is_some() { " with the endpoint" } else { "" };
-    let detail = format!("LDS {name}: connections {found}, not to {}{there}", wanted.cluster);
+    let found = leads_past(sent, &wanted.cluster.to_string());
+    let detail = format!("LDS {name}: connections {found}{there}");
     Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)))
 }
 

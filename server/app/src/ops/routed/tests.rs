@@ -76,7 +76,10 @@ fn listener_of_another_service_is_a_warning() {
     );
     let found = SentListener::leading_to(&[], &["80"]);
     let lost = lost_step("0.0.0.0_80", &port("outbound|80||pay.shop"), &found).unwrap();
-    assert!(lost.detail.contains("connections are taken as HTTP requests by route table 80, not to"));
+    assert_eq!(
+        lost.detail,
+        "LDS 0.0.0.0_80: connections are taken as HTTP requests by route table 80 and do not go to outbound|80||pay.shop"
+    );
 }
 
 #[test]

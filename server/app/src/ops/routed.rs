@@ -358,17 +358,6 @@ fn receivers(host: &SentHost, is: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     all.filter(|name| is(name)).map(str::to_owned).collect()
 }
 
-/// Names where a listener leads connections: to services, or by a route table.
-fn leads_to(sent: &SentListener) -> String {
-    let services = sent.clusters.iter().map(String::as_str).filter(|of| of.starts_with("outbound|"));
-    let services: Vec<&str> = services.collect();
-    match sent.tables.first() {
-        _ if !services.is_empty() => format!("go to {}", services.join(", ")),
-        Some(table) => format!("are taken as HTTP requests by route table {table}"),
-        None => "go to no service".to_owned(),
-    }
-}
-
 /// Names where a listener leads connections in place of a destination.
 fn leads_past(sent: &SentListener, to: &str) -> String {
     let found = leads_to(sent);

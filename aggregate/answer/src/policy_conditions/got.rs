@@ -2,7 +2,7 @@
 //! they see and their Sidecar imports.
 //!
 //! The conditions of DestinationRules and VirtualServices judge a host by it. A host is looked up once per namespace of
-//! clients; whoever calls counts the comparisons.
+//! clients; callers count the comparisons.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

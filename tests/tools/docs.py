@@ -36,7 +36,7 @@ from servers import Clusters, Consul, Kubernetes, free_ports, own_address
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
 # Ports in documents and examples; each document gets free ones in their place.
-NAMED = ["15010", "15014", "10000", "9901", "8081", "8082", "8083", "8500"]
+NAMED = ["15010", "15014", "15443", "10000", "9901", "8081", "8082", "8083", "8500"]
 # The address of this machine in documents and examples.
 HERE = "192.0.2.10"
 NEEDS = re.compile(r"^<!-- needs: (.*) -->$", re.MULTILINE)

@@ -81,7 +81,7 @@ fn equal_seeds_give_equal_runs() {
 }
 
 /// Seeds within which each planted bug must be found.
-const WITHIN: u64 = 150;
+const WITHIN: u64 = 300;
 
 /// Asserts that the invariant finds the planted bug.
 fn found(bug: Bug, invariant: &str) {

@@ -8,20 +8,25 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    CaptureMode, Catalog, EgressListener, ForwardingGateway, ForwardingServer, HostImport, HostPattern,
-    ImportNamespace, Labels, Namespace, Policy, PolicyKey, PolicyKind, PolicyView, PortNumber,
+    CaptureMode, Catalog, ClientDimensions, EgressListener, ForwardingGateway, ForwardingServer, HostImport,
+    HostPattern, Hostname, ImportNamespace, Labels, Namespace, Policy, PolicyKey, PolicyKind, PolicyView,
+    PortNumber,
 };
 
+use crate::client::ClientClass;
 use crate::egress::Egress;
+use crate::listener::listener_name;
 use crate::scope::ClientSidecar;
+use crate::vip::{ListenAddress, any_address};
 
 /// Returns the servers of a router with these labels, one for each port and address, with the hosts of all Gateways that select
-/// it; hosts of a Gateway's own namespace name that.
+/// it; hosts of a Gateway's own namespace name that. An unspecified address is that of a server without one.
 pub(crate) fn servers(catalog: &Catalog, labels: &Labels) -> Vec<ForwardingServer> {
     let mut found: BTreeMap<(PortNumber, Option<IpAddr>), Vec<HostImport>> = BTreeMap::new();
     for (key, _, gateway) in selecting(catalog, labels) {
         for server in &*gateway.servers {
-            let hosts = found.entry((server.port, server.bind)).or_default();
+            let bind = server.bind.filter(|ip| !ip.is_unspecified());
+            let hosts = found.entry((server.port, bind)).or_default();
             for host in server.hosts.iter().map(|host| named(host, &key.namespace)) {
                 if !hosts.contains(&host) {
                     hosts.push(host);
@@ -32,6 +37,31 @@ pub(crate) fn servers(catalog: &Catalog, labels: &Labels) -> Vec<ForwardingServe
     let server =
         |((port, bind), hosts): (_, Vec<HostImport>)| ForwardingServer { port, bind, hosts: hosts.into() };
     found.into_iter().map(server).collect()
+}
+
+/// Returns the servers for which a router has listeners, with their addresses: those at an address of its IP families and at a port
+/// that its proxy may open.
+pub fn forwarding_listeners(class: &ClientClass) -> impl Iterator<Item = (ListenAddress, &ForwardingServer)> {
+    let servers = class.sidecar.as_deref().and_then(|of| of.servers.as_deref()).unwrap_or_default();
+    let (v4, v6) = class.families;
+    let is_used = move |ip: &IpAddr| if ip.is_ipv4() { v4 } else { v6 };
+    let any = any_address(&class.project(ClientDimensions::FAMILIES));
+    servers.iter().filter_map(move |server| {
+        let bind = match server.bind {
+            None => any,
+            Some(ip) => ListenAddress::only(Some(ip).filter(is_used)?),
+        };
+        let is_open = class.closed.reason(bind.ip, server.port.get(), true).is_none();
+        is_open.then_some((bind, server))
+    })
+}
+
+/// Returns the names of the listeners at which a router takes the server names of a host.
+#[must_use]
+pub fn forwarding_to(host: &Hostname, class: &ClientClass) -> Vec<String> {
+    let takes = |server: &ForwardingServer| server.hosts.iter().any(|import| import.host.matches(host));
+    let all = forwarding_listeners(class).filter(|(_, server)| takes(server));
+    all.map(|(bind, server)| listener_name(bind.ip, server.port.get())).collect()
 }
 
 /// Returns what a router reaches: the services to which it forwards.
@@ -148,6 +178,40 @@ mod tests {
         assert_eq!(shown(&catalog, "one"), ["9443 */*", "15443 */*.local */*.test shop/pay.test"]);
         assert_eq!(shown(&catalog, "two"), ["7443 */*", "9443 */*", "15443 shop/pay.test */*.test"]);
         assert_eq!(shown(&Catalog::default(), "one"), [""; 0]);
+    }
+
+    #[test]
+    fn listeners_are_at_addresses_and_ports_that_the_router_may_open() {
+        let at = |port: u32, bind: &str| ForwardingServer {
+            bind: bind.parse().ok(),
+            ..mk_server(port, &["*.test"])
+        };
+        let servers = vec![
+            at(15_443, ""),
+            at(15_443, "0.0.0.0"),
+            at(9_443, "::"),
+            at(7_443, "10.0.0.1"),
+            at(7_443, "fd00::1"),
+            at(15_021, ""),
+            at(443, "10.0.0.1"),
+        ];
+        let gateway = mk_gateway("istio-system", "a", "one", servers);
+        let catalog = Catalog { policies: [gateway].into_iter().collect(), ..Catalog::default() };
+        let closed = tributary_model::ClosedPorts { privileged: true, status: true, metrics: true };
+        let named = |families, closed| {
+            let class = ClientClass { families, closed, ..router(&catalog).class };
+            (forwarding_to(&mk_host("pay.test"), &class), forwarding_to(&mk_host("pay.shop"), &class))
+        };
+        let four = ["7443", "9443", "15443"]
+            .map(|port| if port == "7443" { "10.0.0.1_7443".into() } else { format!("0.0.0.0_{port}") });
+        assert_eq!(
+            named((true, false), closed),
+            (four.into(), vec![]),
+            "one listener, whatever any address is written as"
+        );
+        let (all, none) = named((true, true), tributary_model::ClosedPorts::default());
+        assert_eq!((all.len(), none.len()), (6, 0), "{all:?}");
+        assert_eq!(named((false, true), closed).0, ["fd00::1_7443", "::_9443", "::_15443"]);
     }
 
     fn router(catalog: &Catalog) -> Client {

@@ -59,6 +59,7 @@ pub use explain::{
     is_in_subset, leading_listeners, leading_parts, leading_resources, longest_wildcard, lost_destination,
     received_subsets, requested_addresses, subsets_with, why_not, why_not_in,
 };
+pub use forwarding::{forwarding_listeners, forwarding_to};
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 pub use inbound::{

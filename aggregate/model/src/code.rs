@@ -237,7 +237,7 @@ codes! {
     555 AUTHORIZATION_APPLIES "AuthorizationPolicies and RequestAuthentications decide which requests the workload of the endpoint accepts" => "see their rules with `tributary get policies NAME -o json`";
     556 THROUGH_GATEWAY "the client reaches the endpoint through gateways of its network" => "nothing; `crossNetwork: direct` if networks are flat";
     557 GATEWAY "the address is a gateway of a network" => "list all with `tributary get gateways`";
-    558 PLAIN_BEHIND_ROUTER "an endpoint does not accept mesh TLS, which routers pass on" => "give its workload a sidecar or certificates of the mesh, or reach it in another way than through gateways";
+    558 PLAIN_BEHIND_ROUTER "an endpoint does not accept mesh TLS, which routers pass on" => "give its workload a sidecar with certificates of the mesh, and no PeerAuthentication of mode DISABLE";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -15,6 +15,7 @@ use super::subsets::{is_led_away, routed_subsets};
 use crate::client::{Client, ClientClass, Takes};
 use crate::cluster::{Discovery, cluster, udp_not_served};
 use crate::endpoints::Destination;
+use crate::forwarding::forwarding_to;
 use crate::key::key;
 use crate::listener::{ListenerPlan, Serves, not_listened, route_table_name, scoped_listener};
 use crate::names::ClusterName;
@@ -205,9 +206,12 @@ pub(super) fn reach(
             return vec![step(port, Verdict::Warn, Code::ROUTED_ELSEWHERE, LED_AWAY)];
         }
         ClientKind::Grpc => vec![(format!("target {named}:{} leads to", port.number), By::Requests)],
-        ClientKind::Router => one("connections of mesh TLS with its name as server name go to"),
+        ClientKind::Router => forwarded(view, class),
         ClientKind::Envoy => own(),
     };
+    if ways.is_empty() && class.kind == ClientKind::Router {
+        return vec![step(port, Verdict::Drop, Code::PORT_CLOSED, NO_SERVER)];
+    }
     if ways.is_empty() {
         let why = not_listened(view, port, class).or_else(|| led_elsewhere(port, class));
         return vec![why.unwrap_or_else(|| unmatched(port))];
@@ -225,6 +229,17 @@ pub(super) fn reach(
             step(port, Verdict::Pass, Code::REACHED, &format!("{way} {noun} {names}{end}"))
         })
         .collect()
+}
+
+/// Reason why a router that reaches a service takes no connections for it.
+const NO_SERVER: &str = "the router has no listener for it: its servers are at addresses of other IP families, or at ports that its proxy cannot open";
+
+/// Returns the listeners at which a router takes connections for a service.
+fn forwarded(view: &ServiceView, class: &ClientClass) -> Vec<(String, By)> {
+    let way = |listener: String| {
+        (format!("LDS {listener} leads connections of mesh TLS with its name as server name to"), By::Itself)
+    };
+    forwarding_to(&view.key.host, class).into_iter().map(way).collect()
 }
 
 /// Whether endpoints of a service may exist that are not known yet.

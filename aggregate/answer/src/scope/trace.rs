@@ -14,14 +14,18 @@ const MAX_NAMED: usize = 8;
 /// Returns the end of a sentence about a visible service: the import that admits it, if a Sidecar applies.
 pub(crate) fn imported(view: &ServiceView, scope: Scope<'_>) -> String {
     let found = scope.sidecar.and_then(|sidecar| {
+        if sidecar.servers.is_some() {
+            // the Gateways of a router count together
+            let import = sidecar.egress.as_ref()?.import_of(scope.namespace, view, None)?;
+            return Some(format!(", forwarded by {import}"));
+        }
         let Some(import) = sidecar.egress.as_ref()?.import_of(scope.namespace, view, None) else {
             return Some(format!(
                 ", not imported by {}, but a route of a VirtualService leads to it",
                 sidecar.key
             ));
         };
-        let how = if sidecar.servers.is_some() { "forwarded" } else { "imported" };
-        Some(format!(", {how} by {import} of {}", sidecar.key))
+        Some(format!(", imported by {import} of {}", sidecar.key))
     });
     found.unwrap_or_default()
 }
@@ -42,7 +46,8 @@ pub(crate) fn not_imported(
         Some(_) => format!("forwarded: the Gateways that select the router have {}", hosts(sidecar)),
     });
     let detail = format!("{what} is not {}", by.unwrap_or_default());
-    let view = scope.sidecar.and_then(|sidecar| catalog.policies.get(&sidecar.key));
+    let of_one = scope.sidecar.filter(|sidecar| sidecar.servers.is_none());
+    let view = of_one.and_then(|sidecar| catalog.policies.get(&sidecar.key));
     TraceStep {
         object: view.map(|view| view.declared.source.reference()),
         ..service_step(

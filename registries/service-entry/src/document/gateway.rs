@@ -43,12 +43,15 @@ impl Server {
     }
 }
 
+/// Correction of the namespace of a host.
+const NAMESPACE: &str = "write `*`, `.` or a namespace before the `/`";
+
 /// Parses the hosts of a server; the error is a correction. A host without a namespace is of every namespace.
 pub(crate) fn host(text: &str) -> Result<HostImport, &'static str> {
     if text.contains('/') {
-        let found = import(text)?;
+        let found = import(text).map_err(|why| if why.contains("`~`") { NAMESPACE } else { why })?;
         return match found.namespace {
-            ImportNamespace::None => Err("write `*`, `.` or a namespace before the `/`"),
+            ImportNamespace::None => Err(NAMESPACE),
             _ => Ok(found),
         };
     }

@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
 use prost::Message as _;
 use tributary_answer::vip::long_forms;
 use tributary_answer::{
-    Carrier, ClusterName, Takes, carrier, concrete, connection_tls, leading_resources, resolve,
+    Carrier, ClusterName, Takes, carrier, concrete, connection_tls, forwarding_to, leading_resources, resolve,
 };
 use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
@@ -106,7 +106,11 @@ fn paths(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortV
                     .collect(),
             }
         }
-        ClientKind::Sidecar | ClientKind::Envoy | ClientKind::Router => Vec::new(),
+        ClientKind::Router => {
+            let listener = |name: String| vec![(ResourceType::Listener, name)];
+            forwarding_to(&view.key.host, &client.class).into_iter().map(listener).collect()
+        }
+        ClientKind::Sidecar | ClientKind::Envoy => Vec::new(),
     }
 }
 

@@ -13,7 +13,7 @@ spec:
   - port: {number: 443, name: https, protocol: HTTPS}
     tls: {mode: SIMPLE, credentialName: c}
     hosts: ["*"]
-  - port: {number: 15443, name: tls, protocol: TLS}
+  - port: {number: 15443, name: tls, protocol: TLS, targetPort: 443}
     bind: 10.0.0.1
     tls: {mode: AUTO_PASSTHROUGH, minProtocolVersion: TLSV1_2}
     hosts: ["*.local", shop/pay.example.com, ./*]
@@ -37,5 +37,6 @@ fn gateway_becomes_a_policy_with_the_servers_that_are_served() {
         unserved.iter().map(|text| &**text).collect::<Vec<_>>(),
         ["spec.servers[0] (port 443, SIMPLE)", "spec.servers[2] (port 80, no TLS)"]
     );
-    assert_eq!(&*ignored[0], "spec.servers[1].tls.minProtocolVersion");
+    let ignored: Vec<&str> = ignored.iter().map(|path| &**path).collect();
+    assert_eq!(ignored, ["spec.servers[1].port.targetPort", "spec.servers[1].tls.minProtocolVersion"]);
 }

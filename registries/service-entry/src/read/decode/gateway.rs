@@ -2,7 +2,7 @@
 //! names them.
 
 use super::fields::{Fields, text};
-use super::sidecar::port;
+use super::sidecar::port_and_target;
 use crate::document::gateway::{Gateway, Server};
 use crate::document::{Located, Text};
 use crate::read::fault::Faults;
@@ -35,10 +35,13 @@ fn server(node: &Node, path: String, ignored: &mut Vec<Text>, faults: &mut Fault
     let mut server = Server { at, mode: mode(&mut fields, faults), ..Server::default() };
     if !server.forwards() {
         // the rest is not served, whatever it is
-        server.port = fields.get("port").and_then(|_| port(&mut fields, &mut Faults::default()));
+        server.port = port_and_target(&mut fields, &mut Faults::default()).map(|(port, _)| port);
         return server;
     }
-    server.port = port(&mut fields, faults);
+    if let Some((port, target)) = port_and_target(&mut fields, faults) {
+        server.port = Some(port);
+        ignored.extend(target);
+    }
     server.bind = fields.filled("bind", faults);
     server.hosts = fields.texts("hosts", faults);
     fields.ignore(&["name"]);

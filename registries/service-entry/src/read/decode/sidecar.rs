@@ -89,21 +89,28 @@ fn ingress(node: &Node, path: String, ignored: &mut Vec<Text>, faults: &mut Faul
     ingress
 }
 
-pub(super) fn port(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Port> {
+fn port(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Port> {
+    let (port, target) = port_and_target(fields, faults)?;
+    if let Some(target) = target {
+        let message = format!("{} is not served; remove it", target.value);
+        faults.refuse(Code::FIELD_NOT_SERVED, target.at, message);
+    }
+    Some(port)
+}
+
+/// Reads a port; also returns the path of its `targetPort`, if that is set.
+pub(super) fn port_and_target(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<(Port, Option<Text>)> {
     let (path, node) = fields.get("port")?;
     let mut fields = Fields::open(node, path, faults)?;
     let number = fields.int("number", faults).unwrap_or_else(|| Located::new(node.at, 0));
     let protocol = fields.text("protocol", faults);
     let name = fields.text("name", faults);
     let target = fields.int("targetPort", faults).filter(|target| target.value != 0);
-    if let Some(target) = target {
-        let message = format!("{} is not served; remove it", fields.path("targetPort"));
-        faults.refuse(Code::FIELD_NOT_SERVED, target.at, message);
-    }
+    let target = target.map(|target| Located::new(target.at, fields.path("targetPort").as_str().into()));
     fields.finish(faults);
     let empty = || Located::new(node.at, "".into());
     let (protocol, name) = (protocol.unwrap_or_else(empty), name.unwrap_or_else(empty));
-    Some(Port { at: Located::new(node.at, ()), number, protocol, name })
+    Some((Port { at: Located::new(node.at, ()), number, protocol, name }, target))
 }
 
 /// The mode; a policy without one is `REGISTRY_ONLY`, as in Istio.

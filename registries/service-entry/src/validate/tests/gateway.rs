@@ -31,6 +31,7 @@ fn gateways_of_istio_are_taken() {
     taken(&text.replace("networking.istio.io/v1\n", "networking.istio.io/v1alpha3\n"));
     taken(&text.replace("  servers:", "  selector: {istio: eastwestgateway}\n  servers:"));
     taken(&mk_server(&[PORT, "tls: {mode: AUTO_PASSTHROUGH, credentialName: c}", HOSTS]));
+    taken(&mk_server(&["port: {number: 15443, protocol: TLS, targetPort: 15443}", TLS, HOSTS]));
     for hosts in ["[shop/pay.example.com]", "[./*]", "[\"*\"]"] {
         taken(&mk_server(&[PORT, TLS, &format!("hosts: {hosts}")]));
     }

@@ -1,13 +1,12 @@
 //! Connections for an HTTP port that do not arrive at its routes, because another service has its listener or an address of it.
 
-use tributary_answer::{ClusterName, leading_resources, requested_addresses};
+use tributary_answer::{ClientClass, ClusterName, leading_resources, requested_addresses};
 use tributary_model::PortView;
 use tributary_xds::answers::ResourceType;
 
 use super::Lister;
 use crate::document::RouteItem;
 use crate::ops::taken_addresses::{Taken, leads_to};
-use tributary_answer::ClientClass;
 
 impl Lister<'_> {
     /// Returns where they go.

@@ -16,14 +16,15 @@ use tributary_model::{
 use crate::client::ClientClass;
 use crate::egress::Egress;
 use crate::listener::listener_name;
+use crate::policies::everywhere;
 use crate::scope::ClientSidecar;
 use crate::vip::{ListenAddress, any_address};
 
-/// Returns the servers of a router with these labels, one for each port and address, with the hosts of all Gateways that select
-/// it; hosts of a Gateway's own namespace name that. An unspecified address is that of a server without one.
-pub(crate) fn servers(catalog: &Catalog, labels: &Labels) -> Vec<ForwardingServer> {
+/// Joins the servers of the Gateways that select a router: one for each port and address, with the hosts of all; hosts of a
+/// Gateway's own namespace name that. An unspecified address is that of a server without one.
+fn servers(gateways: &[(&PolicyKey, &ForwardingGateway)]) -> Vec<ForwardingServer> {
     let mut found: BTreeMap<(PortNumber, Option<IpAddr>), Vec<HostImport>> = BTreeMap::new();
-    for (key, _, gateway) in selecting(catalog, labels) {
+    for (key, gateway) in gateways {
         for server in &*gateway.servers {
             let bind = server.bind.filter(|ip| !ip.is_unspecified());
             let hosts = found.entry((server.port, bind)).or_default();
@@ -66,7 +67,8 @@ pub fn forwarding_to(host: &Hostname, class: &ClientClass) -> Vec<String> {
 
 /// Returns what a router reaches: the services to which it forwards.
 pub(crate) fn reach(catalog: &Catalog, namespace: &Namespace, labels: &Labels) -> ClientSidecar {
-    let servers = servers(catalog, labels);
+    let gateways = selecting(catalog, labels);
+    let servers = servers(&gateways);
     let mut hosts: Vec<HostImport> = servers.iter().flat_map(|server| server.hosts.iter().cloned()).collect();
     if hosts.is_empty() {
         hosts.extend(
@@ -74,10 +76,9 @@ pub(crate) fn reach(catalog: &Catalog, namespace: &Namespace, labels: &Labels) -
         );
     }
     let all = EgressListener { port: None, bind: None, capture: CaptureMode::Default, hosts: hosts.into() };
-    let first = selecting(catalog, labels).into_iter().next();
     let none = || PolicyKey { kind: PolicyKind::Gateway, namespace: namespace.clone(), name: "".into() };
     ClientSidecar {
-        key: first.map_or_else(none, |(key, ..)| key.clone()),
+        key: gateways.first().map_or_else(none, |(key, _)| (*key).clone()),
         egress: Egress::new(&Arc::from([all])),
         outbound: None,
         ingress: Arc::from([]),
@@ -95,25 +96,13 @@ fn named(import: &HostImport, own: &Namespace) -> HostImport {
 }
 
 /// Returns the Gateways that select a router, of every namespace, the first in precedence first.
-fn selecting<'c>(
-    catalog: &'c Catalog,
-    labels: &Labels,
-) -> Vec<(&'c PolicyKey, &'c PolicyView, &'c ForwardingGateway)> {
-    let kind = PolicyKind::Gateway;
-    let all = catalog
-        .policies
-        .iter()
-        .skip_while(|(key, _)| key.kind < kind)
-        .take_while(|(key, _)| key.kind == kind);
-    let mut found: Vec<_> = all
-        .filter_map(|(key, view)| match view.policy() {
-            Policy::Gateway(gateway) => Some((key, &**view, gateway)),
-            _ => None,
-        })
-        .filter(|(.., gateway)| gateway.selector.is_subset_of(labels))
-        .collect();
-    found.sort_by(|(_, a, _), (_, b, _)| a.precedence_key().order(&b.precedence_key()));
-    found
+fn selecting<'c>(catalog: &'c Catalog, labels: &Labels) -> Vec<(&'c PolicyKey, &'c ForwardingGateway)> {
+    let gateway = |(key, view): (&'c PolicyKey, &'c PolicyView)| match view.policy() {
+        Policy::Gateway(gateway) => Some((key, gateway)),
+        _ => None,
+    };
+    let all = everywhere(catalog, PolicyKind::Gateway).into_iter().filter_map(gateway);
+    all.filter(|(_, gateway)| gateway.selector.is_subset_of(labels)).collect()
 }
 
 #[cfg(test)]
@@ -159,7 +148,7 @@ mod tests {
             let hosts: Vec<String> = one.hosts.iter().map(ToString::to_string).collect();
             format!("{} {}", one.port, hosts.join(" "))
         };
-        servers(catalog, &labels).iter().map(server).collect()
+        servers(&selecting(catalog, &labels)).iter().map(server).collect()
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl ClusterName {
     pub fn of(self, kind: Option<ClientKind>) -> Self {
         Self { forwarded: kind == Some(ClientKind::Router), ..self }
     }
+    /// Whether it is of the same port as another, whatever their subsets.
+    #[must_use]
+    pub fn is_port_of(&self, other: &Self) -> bool {
+        self.port == other.port && self.host == other.host
+    }
     /// Parses a name as clients of a kind have it.
     #[must_use]
     pub fn parse(name: &str, kind: ClientKind) -> Option<Self> {

@@ -1,6 +1,6 @@
-//! Policies of one kind and namespace in a catalog.
+//! Policies of one kind in a catalog, of one namespace or of all.
 //!
-//! `peer_modes`, `authorization` and `tokens` call it to find those that apply to a workload.
+//! `peer_modes`, `authorization`, `tokens` and `forwarding` call it to find those that apply to a workload.
 
 use tributary_model::{Catalog, Labels, Namespace, PolicyKey, PolicyKind, PolicyView};
 
@@ -16,6 +16,16 @@ pub(crate) fn in_order<'c>(
     let mut own: Vec<_> = own.map(|(key, view)| (key, &**view)).collect();
     own.sort_by(|(_, a), (_, b)| a.precedence_key().order(&b.precedence_key()));
     own
+}
+
+/// Returns the policies of a kind in every namespace, the first in precedence first.
+pub(crate) fn everywhere(catalog: &Catalog, kind: PolicyKind) -> Vec<(&PolicyKey, &PolicyView)> {
+    // no namespace is the first of a kind, so the others are passed from the end
+    let from_end = catalog.policies.iter().rev().take_while(|(key, _)| key.kind >= kind);
+    let mut all: Vec<_> =
+        from_end.filter(|(key, _)| key.kind == kind).map(|(key, view)| (key, &**view)).collect();
+    all.sort_by(|(_, a), (_, b)| a.precedence_key().order(&b.precedence_key()));
+    all
 }
 
 /// Returns the policies that apply together to a workload of a namespace with these labels: those of the root namespace, then

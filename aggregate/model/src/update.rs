@@ -184,7 +184,7 @@ impl Fact {
     }
     /// Returns whether it is equal to an earlier value and its object is where it was.
     #[must_use]
-    pub fn is_still(&self, earlier: &Self) -> bool {
+    pub fn is_unchanged(&self, earlier: &Self) -> bool {
         let places = self.source().zip(earlier.source());
         self == earlier && places.is_none_or(|(now, before)| now.is_at(before))
     }

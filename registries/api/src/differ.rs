@@ -54,7 +54,7 @@ impl Differ {
         let old = self.missing.remove(&id).or_else(|| self.reported.remove(&id));
         let (fact, update) = match old {
             // the equal value that the core already holds is kept, not its copy
-            Some(old) if fact.is_still(&old) => (old, None),
+            Some(old) if fact.is_unchanged(&old) => (old, None),
             _ => {
                 let put = RegistryUpdate::Put(self.scope.clone(), fact.clone(), Basis::Authoritative);
                 (fact, Some(put))

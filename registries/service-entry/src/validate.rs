@@ -10,6 +10,7 @@ mod gateway;
 mod hosts;
 mod http_match;
 mod http_route;
+mod limits;
 mod load_balancer;
 mod names;
 mod pattern;

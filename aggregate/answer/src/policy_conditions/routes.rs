@@ -16,7 +16,7 @@ use tributary_model::{
 
 use super::clients::{Concerned, Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
-use super::got::Got;
+use super::resolved::ResolvedServices;
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
 use crate::steps::place;
@@ -38,7 +38,7 @@ pub(super) struct RouteConditions<'c> {
     catalog: &'c Catalog,
     beside: Beside<'c>,
     services: Services<'c>,
-    got: Got<'c>,
+    resolved: ResolvedServices<'c>,
     /// Namespaces with clients; `None` while they are not known.
     inhabited: Option<Inhabited<'c>>,
     /// Delegates that some VirtualService names, with the VirtualServices that name them.
@@ -59,7 +59,7 @@ impl<'c> RouteConditions<'c> {
             catalog,
             beside,
             services,
-            got: Got::new(catalog, beside),
+            resolved: ResolvedServices::new(catalog, beside),
             inhabited: None,
             delegates: BTreeMap::new(),
             tables: BTreeMap::new(),

@@ -14,7 +14,7 @@ use tributary_model::{
 
 use super::clients::{Inhabited, concerned_by, inhabited};
 use super::found::{Found, MAX_OTHERS, named};
-use super::got::Got;
+use super::resolved::ResolvedServices;
 use super::services::{Services, any_has_labels, selects};
 use super::{Beside, MAX_LOOKS};
 
@@ -30,7 +30,7 @@ pub(super) struct RuleConditions<'c> {
     inhabited: Option<Inhabited<'c>>,
     used: BTreeMap<&'c PolicyKey, Use<'c>>,
     services: Services<'c>,
-    got: Got<'c>,
+    resolved: ResolvedServices<'c>,
     /// Endpoints, and services of one host, that were compared.
     looks: usize,
 }
@@ -68,7 +68,7 @@ impl<'c> RuleConditions<'c> {
             inhabited: None,
             used: BTreeMap::new(),
             services: Services::new(catalog, beside.elsewhere),
-            got: Got::new(catalog, beside),
+            resolved: ResolvedServices::new(catalog, beside),
             looks: 0,
         };
         if !catalog.policies.keys().any(|key| key.kind == PolicyKind::DestinationRule && wanted(key)) {
@@ -141,14 +141,14 @@ impl<'c> RuleConditions<'c> {
     where
         'c: 'a,
     {
-        let claimants = self.got.claimants(view.key.host.as_str());
+        let claimants = self.resolved.claimants(view.key.host.as_str());
         let mut all: BTreeSet<Option<&Namespace>> = ruled.map(Some).chain([None]).collect();
         if claimants.len() < 2 {
             return all;
         }
         all.extend(claimants.iter().flat_map(|one| concerned_by(one)).map(Some));
         self.looks += claimants.len() * all.len();
-        all.retain(|client| self.looks <= MAX_LOOKS && self.got.has(view, *client));
+        all.retain(|client| self.looks <= MAX_LOOKS && self.resolved.has(view, *client));
         all
     }
     fn rule(&self, key: &PolicyKey) -> Option<&'c DestinationRule> {

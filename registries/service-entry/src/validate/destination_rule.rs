@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use tributary_model::{Code, HostPattern, LocalitySetting, Namespace, Subset};
 
+use super::limits::refuse_longer;
 use super::load_balancer::{self, refuse};
 use super::{names, service_entry};
 use crate::document::traffic_policy::{ClientTls, TlsMode, TrafficPolicy};
@@ -77,10 +78,7 @@ fn rule_size_is_within_limits(rule: &DestinationRule, faults: &mut Faults) {
         let all = lists.into_iter().chain([ports, ("tls.subjectAltNames", names, MOST_ITEMS)]);
         all.map(|(name, have, most)| (format!("{path}.{name}"), have, most)).collect::<Vec<_>>()
     });
-    for (path, have, most) in own.into_iter().chain(inner).filter(|(_, have, most)| have > most) {
-        let message = format!("{path} has {have} items, more than {most}; split the rule, or remove some");
-        faults.refuse(Code::DOCUMENT_TOO_LARGE, rule.at.at, message);
-    }
+    refuse_longer(own.into_iter().chain(inner), rule.at.at, "split the rule, or remove some", faults);
 }
 
 fn rule_selector_is_valid(rule: &DestinationRule, faults: &mut Faults) {

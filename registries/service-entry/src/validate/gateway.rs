@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use tributary_model::{Code, Protocol};
 
+use super::limits::refuse_longer;
 use super::names;
 use crate::convert::endpoints::number_of;
 use crate::document::gateway::{FORWARDS, Gateway, Server, host};
@@ -44,10 +45,8 @@ fn gateway_has_servers(gateway: &Gateway, faults: &mut Faults) {
 fn gateway_size_is_within_limits(gateway: &Gateway, faults: &mut Faults) {
     let hosts = gateway.servers.iter().map(|server| server.hosts.len()).sum();
     let have = [("servers", gateway.servers.len(), MOST_SERVERS), ("servers[].hosts", hosts, MOST_HOSTS)];
-    for (name, have, most) in have.into_iter().filter(|(_, have, most)| have > most) {
-        let message = format!("spec.{name} has {have} items, more than {most}; use wildcards");
-        faults.refuse(Code::DOCUMENT_TOO_LARGE, gateway.at.at, message);
-    }
+    let lists = have.map(|(name, have, most)| (format!("spec.{name}"), have, most));
+    refuse_longer(lists, gateway.at.at, "use wildcards", faults);
 }
 
 fn gateway_selector_is_valid(gateway: &Gateway, faults: &mut Faults) {

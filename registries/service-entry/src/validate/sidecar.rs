@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use tributary_model::{Code, Protocol};
 
+use super::limits::refuse_longer;
 use super::{names, service_entry};
 use crate::document::sidecar::{self, Port, Sidecar, endpoint, import};
 use crate::document::{Text, workload};
@@ -50,10 +51,8 @@ fn sidecar_size_is_within_limits(sidecar: &Sidecar, faults: &mut Faults) {
         ("ingress", sidecar.ingress.len(), MOST_LISTENERS),
         ("egress[].hosts", hosts, MOST_HOSTS),
     ];
-    for (name, have, most) in have.into_iter().filter(|(_, have, most)| have > most) {
-        let message = format!("spec.{name} has {have} items, more than {most}; use wildcards");
-        faults.refuse(Code::DOCUMENT_TOO_LARGE, sidecar.at.at, message);
-    }
+    let lists = have.map(|(name, have, most)| (format!("spec.{name}"), have, most));
+    refuse_longer(lists, sidecar.at.at, "use wildcards", faults);
 }
 
 fn sidecar_selector_is_valid(sidecar: &Sidecar, faults: &mut Faults) {

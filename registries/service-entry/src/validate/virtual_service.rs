@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use tributary_model::{Code, HostPattern, Hostname, Namespace, Subset};
 
 use super::destination_rule::MOST_ITEMS;
+use super::limits::refuse_longer;
 use super::load_balancer::refuse;
 use super::{http_match, http_route, names, service_entry};
 use crate::document::http_route::{Destination, Weighted};
@@ -72,11 +73,8 @@ fn service_size_is_within_limits(service: &VirtualService, faults: &mut Faults) 
         .clients()
         .map(|(path, clients, _)| (format!("{path}.gateways"), clients.gateways.len(), MOST_ITEMS));
     let inner = weighted.chain(connections).chain(gateways).chain(http_route::lists(service));
-    for (path, have, most) in own.into_iter().chain(inner).filter(|(_, have, most)| have > most) {
-        let message =
-            format!("{path} has {have} items, more than {most}; split the VirtualService, or remove some");
-        faults.refuse(Code::DOCUMENT_TOO_LARGE, service.at.at, message);
-    }
+    let fix = "split the VirtualService, or remove some";
+    refuse_longer(own.into_iter().chain(inner), service.at.at, fix, faults);
 }
 
 fn service_names_its_hosts(service: &VirtualService, faults: &mut Faults) {

@@ -163,9 +163,7 @@ pub(super) fn of_grpc(catalog: &Arc<Catalog>, found: &Found, own: &ClusterName) 
     let table = own.to_string();
     let hosts = SentTables::new(catalog, found).hosts(&table);
     let led: Vec<Led> = hosts.iter().flat_map(|of| Led::by_routes(of, &table, &own.host)).collect();
-    let is_other = |name: &str| {
-        !name.parse::<ClusterName>().is_ok_and(|name| name.port == own.port && name.host == own.host)
-    };
+    let is_other = |name: &str| !name.parse::<ClusterName>().is_ok_and(|name| name.is_port_of(own));
     steps(catalog, found, &led, &Counted { is_wanted: &|_| false, is_named: &is_other })
 }
 

@@ -17,12 +17,9 @@ use super::sent_listener::SentListener;
 use super::sent_route::{Action, SentHost, SentRoute};
 use super::sent_tables::SentTables;
 use super::sessions::Found;
-use super::taken_addresses::leads_to;
+use super::taken_addresses::{Leads, MAX_LISTENERS, Taken};
 
 mod addresses;
-
-/// Most listeners of a port that are decoded.
-const MAX_LISTENERS: usize = 8;
 
 /// What a sidecar was sent, and the policies that it is from.
 pub(super) struct Routed<'f> {
@@ -52,10 +49,9 @@ struct Wanted {
 impl Wanted {
     /// Whether the name of an xDS cluster is that of the port, or of a subset that counts.
     fn is(&self, name: &str) -> bool {
-        let is_own = |name: &ClusterName| name.port == self.cluster.port && name.host == self.cluster.host;
         let has = |subset: &Subset| self.subsets.as_ref().is_none_or(|all| all.contains(subset));
         let counts = |name: &ClusterName| name.subset.as_ref().is_none_or(has);
-        name.parse::<ClusterName>().is_ok_and(|name| is_own(&name) && counts(&name))
+        name.parse::<ClusterName>().is_ok_and(|name| name.is_port_of(&self.cluster) && counts(&name))
     }
 }
 
@@ -101,19 +97,11 @@ impl<'f> Routed<'f> {
     fn taken_requests(&mut self, table: &str, (port, client): (&PortView, &Client)) -> Option<TraceStep> {
         let planned = leading_resources(port, &client.class).into_iter();
         let names = planned.filter(|(_, own)| own.as_deref() == Some(table)).map(|(name, _)| name);
-        let mut taken = None;
-        for name in names.take(MAX_LISTENERS) {
-            if self.tables.resource(ResourceType::Listener, &name).is_none() {
-                continue;
-            }
-            let sent = self.tables.listener(&name).filter(|sent| !sent.takes_requests(table))?;
-            let detail = format!(
-                "LDS {name}: connections {}, and requests for the port have no listener: another service has the address and port",
-                leads_to(sent)
-            );
-            taken = Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)));
-        }
-        taken
+        let Taken { listener, leads } = Taken::port(&mut self.tables, names, table)?;
+        let detail = format!(
+            "LDS {listener}: connections {leads}, and requests for the port have no listener: another service has the address and port"
+        );
+        Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)))
     }
     /// Returns the listeners that lead connections nowhere where the routes of a VirtualService lead those for the port, because
     /// another service has the same address and port; and these VirtualServices. Listeners that lead to the port have steps of
@@ -358,16 +346,9 @@ fn receivers(host: &SentHost, is: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     all.filter(|name| is(name)).map(str::to_owned).collect()
 }
 
-/// Names where a listener leads connections in place of a destination.
-fn leads_past(sent: &SentListener, to: &str) -> String {
-    let found = leads_to(sent);
-    let joint = if found.starts_with("go to") { ", not to" } else { " and do not go to" };
-    format!("{found}{joint} {to}")
-}
-
 /// Returns the step of a listener that another service has.
 fn taken_step(name: &str, sent: &SentListener, (rule, to): (&PolicyKey, &BTreeSet<String>)) -> TraceStep {
-    let found = leads_past(sent, &named(to.iter().map(String::as_str)));
+    let found = Leads::of(sent).past(&named(to.iter().map(String::as_str)));
     let detail = format!(
         "LDS {name}: connections {found} as {rule} declares: another service has the address and port"
     );
@@ -379,7 +360,7 @@ fn lost_step(name: &str, wanted: &Wanted, sent: &SentListener) -> Option<TraceSt
         return None;
     }
     let there = if wanted.subsets.is_some() { " with the endpoint" } else { "" };
-    let found = leads_past(sent, &wanted.cluster.to_string());
+    let found = Leads::of(sent).past(&wanted.cluster.to_string());
     let detail = format!("LDS {name}: connections {found}{there}");
     Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)))
 }

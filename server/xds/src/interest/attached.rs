@@ -33,6 +33,9 @@ impl Member {
     fn moves(&self, now: &Catalog) -> bool {
         self.node.at(now).0 != *self.class
     }
+    fn is_router(&self) -> bool {
+        self.class.kind == ClientKind::Router
+    }
 }
 
 /// Streams by namespace, and by address those with a workload.
@@ -83,16 +86,22 @@ impl Attached {
         observed: ObservedSince,
     ) -> usize {
         let of_classes = changed.iter().filter(|key| changes_classes(key.kind));
-        let (of_routers, of_classes): (Vec<_>, Vec<_>) =
+        let (gateways, others): (Vec<&PolicyKey>, Vec<&PolicyKey>) =
             of_classes.partition(|key| key.kind == PolicyKind::Gateway);
-        let namespaces: BTreeSet<&Namespace> = of_classes.into_iter().map(|key| &key.namespace).collect();
+        let namespaces: BTreeSet<&Namespace> = others.into_iter().map(|key| &key.namespace).collect();
         let root = now.settings.root_namespace();
-        // a Gateway selects routers of every namespace
-        if !of_routers.is_empty() || root.is_some_and(|root| namespaces.contains(&root)) {
-            return self.members.iter().map(|members| wake_moved(&members, now, observed)).sum();
+        let of_all = |wakes: fn(&Member) -> bool| -> usize {
+            self.members.iter().map(|members| wake_moved(&members, wakes, now, observed)).sum()
+        };
+        if root.is_some_and(|root| namespaces.contains(&root)) {
+            return of_all(|_| true);
         }
-        let of = |namespace| self.members.get(namespace).map_or(0, |all| wake_moved(&all, now, observed));
-        namespaces.into_iter().map(of).sum()
+        // a Gateway selects routers of every namespace, and no other client
+        let routers = if gateways.is_empty() { 0 } else { of_all(Member::is_router) };
+        let of = |namespace| {
+            self.members.get(namespace).map_or(0, |all| wake_moved(&all, |_| true, now, observed))
+        };
+        routers + namespaces.into_iter().map(of).sum::<usize>()
     }
     /// Wakes the streams at the addresses of workloads that differ between two generations.
     pub(super) fn wake_workloads(&self, before: &Catalog, now: &Catalog, observed: ObservedSince) -> usize {
@@ -108,11 +117,17 @@ impl Attached {
     }
 }
 
-fn wake_moved(members: &HashMap<u64, Member>, now: &Catalog, observed: ObservedSince) -> usize {
+/// Wakes those of some members whose class changes.
+fn wake_moved(
+    members: &HashMap<u64, Member>,
+    wakes: fn(&Member) -> bool,
+    now: &Catalog,
+    observed: ObservedSince,
+) -> usize {
     let most = MAX_READS / members.len().max(1);
     let read = now.policies.keys().filter(|key| changes_classes(key.kind));
     let all = read.take(most + 1).count() > most;
-    let moved = members.values().filter(|member| all || member.moves(now));
+    let moved = members.values().filter(|member| wakes(member) && (all || member.moves(now)));
     moved.map(|member| member.wake.wake(observed)).count()
 }
 

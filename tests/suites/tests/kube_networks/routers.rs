@@ -213,7 +213,11 @@ async fn router_forwards_what_its_gateways_export_and_nothing_else() -> Result<(
     drop(sidecar);
     let stranger = networks.authority.workload("stranger", STRANGER)?;
     let envoy = networks.sidecar_of(&server, Variant::Delta, &stranger).await?;
+    envoy.has_hosts(&outbound(port, HOST), &[gateway], SOON).await?;
+    let passed = format!("cluster.{}.upstream_cx_total", forwarded(port, HOST));
+    let before = router.stat(&passed).await?;
     networks.answers(503).await?;
+    ensure!(router.stat(&passed).await? > before, "the router passes it on, and the workload refuses it");
     drop(envoy);
     let names = router.clusters().await?;
     let names: Vec<&String> = names.iter().filter(|name| name.starts_with("outbound")).collect();

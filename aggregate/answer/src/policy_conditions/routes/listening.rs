@@ -150,7 +150,7 @@ impl<'c> RouteConditions<'c> {
             self.look(comparisons).is_some()
                 && table.order.reaches(list, at, &ports, Clients::Namespace(client))
         };
-        let sidecars = self.got.sidecars(client);
+        let sidecars = self.resolved.sidecars(client);
         let mut tables = listening.tables.iter().filter(|table| table.is_for(list, client, &sidecars));
         tables.any(|table| table.receivers(key, list, at).into_iter().any(|at| reaches(table, at)))
     }

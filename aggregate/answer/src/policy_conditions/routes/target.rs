@@ -71,7 +71,7 @@ impl<'c> RouteConditions<'c> {
     pub(super) fn is_got(&self, view: &ServiceView, clients: &Concerned) -> bool {
         let host = &view.key.host;
         let is_it = |got: &Target<'_>| got.named.iter().any(|one| one.key == view.key);
-        let is_of_several = self.got.claimants(host.as_str()).len() > 1;
+        let is_of_several = self.resolved.claimants(host.as_str()).len() > 1;
         !is_of_several || self.target(host.clone(), clients).is_none_or(|got| is_it(&got))
     }
     /// Returns a target with the services that clients of a namespace get.
@@ -79,7 +79,7 @@ impl<'c> RouteConditions<'c> {
         if !all.is_of_several {
             return all.clone();
         }
-        let of = |host: &str| self.got.of(host, client).to_vec();
+        let of = |host: &str| self.resolved.of(host, client).to_vec();
         let named = of(all.host.as_str());
         Target { ends: ends(named.clone(), of), named, ..all.clone() }
     }

@@ -5,8 +5,8 @@
 use tributary_answer::{Client, requested_addresses};
 use tributary_model::{Code, PortView, ServiceAddress, TraceStep, Verdict};
 
-use super::{MAX_LISTENERS, Routed, Wanted, deliver_step};
-use crate::ops::taken_addresses::Taken;
+use super::{Routed, Wanted, deliver_step};
+use crate::ops::taken_addresses::{MAX_LISTENERS, Taken};
 
 impl Routed<'_> {
     /// Returns a step for each address that another service has, and whether it has all of them.

@@ -12,6 +12,7 @@ use super::{Lister, object_of, weighted};
 use crate::document::RouteItem;
 use crate::ops::sent_listener::Targets;
 use crate::ops::sent_route::shares;
+use crate::ops::taken_addresses::Leads;
 
 impl Lister<'_> {
     /// Returns the parts of listeners that lead connections to xDS clusters.
@@ -45,7 +46,7 @@ impl Lister<'_> {
     ) -> RouteItem {
         let to = match (sent.as_deref(), requests) {
             (None, _) => "no service".to_owned(),
-            (Some([]), Some(table)) => format!("HTTP routes of table {table}"),
+            (Some([]), Some(table)) => Leads::Requests(table).to(),
             (Some([]), None) => "what other filters choose".to_owned(),
             (Some(all), _) => shares(all),
         };

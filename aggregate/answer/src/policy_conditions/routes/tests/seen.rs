@@ -15,6 +15,15 @@ fn mk_ruled(host: &str, client: Option<&str>) -> Arc<ServiceView> {
     let cluster = ClusterPolicy { whole: TrafficPolicy::default(), subsets, from: Arc::default() };
     let subsets = [(v1, Default::default(), Default::default())].into();
     let endpoint = EndpointPolicy { subsets, ..EndpointPolicy::default() };
+    with_rule(view, client, (cluster, endpoint))
+}
+
+/// Returns a service of one port whose clients of a namespace, or all, have what a rule sets.
+pub(super) fn with_rule(
+    view: ServiceView,
+    client: Option<&str>,
+    (cluster, endpoint): (ClusterPolicy, EndpointPolicy),
+) -> Arc<ServiceView> {
     let own = view.ports[0].clone();
     let cluster = ClusterInputs { policy: mk_for(client, cluster), ..own.cluster.inputs.clone() };
     let endpoints = EndpointInputs { policy: mk_for(client, endpoint), ..own.endpoints.inputs.clone() };

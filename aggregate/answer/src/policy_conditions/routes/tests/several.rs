@@ -1,11 +1,11 @@
 //! Conditions of a host that several namespaces declare: they are those of the service that clients of the policy get.
 
 use tributary_model::{
-    Address, ClientDimensions, ClusterInputs, ClusterPolicy, DestinationRule, EndpointInputs, EndpointPolicy,
-    Sidecar, Subset, SubsetRule,
+    Address, ClientDimensions, ClusterPolicy, DestinationRule, EndpointInputs, EndpointPolicy, Sidecar,
+    Subset, SubsetRule,
 };
 
-use super::seen::{exported, mk_declared_in, mk_for, mk_to_subset, shown_to};
+use super::seen::{exported, mk_declared_in, mk_to_subset, shown_to, with_rule};
 use super::*;
 
 const HOST: &str = "x.example.com";
@@ -34,15 +34,7 @@ fn ruled(view: ServiceView, client: Option<&str>) -> Arc<ServiceView> {
     let cluster = ClusterPolicy { whole: Default::default(), subsets, from };
     let endpoint =
         EndpointPolicy { subsets: [(v1, labels(), Default::default())].into(), ..Default::default() };
-    let own = view.ports[0].clone();
-    let cluster = ClusterInputs { policy: mk_for(client, cluster), ..own.cluster.inputs.clone() };
-    let endpoints = EndpointInputs { policy: mk_for(client, endpoint), ..own.endpoints.inputs.clone() };
-    let port = PortView {
-        cluster: Shared::new(ResourceInputs::new(cluster, ClientDimensions::KIND)),
-        endpoints: Shared::new(ResourceInputs::new(endpoints, ClientDimensions::KIND)),
-        ..own
-    };
-    Arc::new(ServiceView { ports: [port].into(), ..view })
+    with_rule(view, client, (cluster, endpoint))
 }
 
 fn rule() -> Declared {

@@ -25,7 +25,7 @@ type Attachable = Rc<[Option<ClientSidecar>]>;
 type Views<'c> = Rc<[&'c Arc<ServiceView>]>;
 
 /// Services that clients get, by their namespace.
-pub(super) struct Got<'c> {
+pub(super) struct ResolvedServices<'c> {
     catalog: &'c Catalog,
     beside: Beside<'c>,
     /// Sidecars that may apply to clients of a namespace, of most others without one.
@@ -34,7 +34,7 @@ pub(super) struct Got<'c> {
     found: RefCell<BTreeMap<(Option<Namespace>, String), Views<'c>>>,
 }
 
-impl<'c> Got<'c> {
+impl<'c> ResolvedServices<'c> {
     /// Returns the look-up of a catalog.
     pub(super) fn new(catalog: &'c Catalog, beside: Beside<'c>) -> Self {
         Self { catalog, beside, sidecars: RefCell::default(), found: RefCell::default() }

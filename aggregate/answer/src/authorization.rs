@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    AuthorizationAction, AuthorizationRule, Catalog, Labels, Namespace, PolicyKey, PolicyKind,
+    Attribute, AttributeMatch, AuthorizationAction, AuthorizationRule, Catalog, Labels, Namespace, PolicyKey,
+    PolicyKind, ValueMatch,
 };
 
 use crate::policies;
@@ -53,6 +54,22 @@ pub fn authorization_of(
         })
         .collect();
     (!policies.is_empty()).then_some(AuthorizationChain { policies })
+}
+
+/// Whether a gRPC server can check a condition (gRFC A41): to it the server name is always empty and claims of tokens are absent, it
+/// knows no templates of paths, and it rejects a listener with a condition on some headers.
+#[must_use]
+pub fn grpc_checks(condition: &AttributeMatch) -> bool {
+    let all = || condition.values.iter().chain(condition.not.iter());
+    match &condition.of {
+        Attribute::ServerName => false,
+        Attribute::Path => !all().any(|value| matches!(value, ValueMatch::Template(_))),
+        Attribute::Header(name) => {
+            let name = name.to_ascii_lowercase();
+            name != ":scheme" && !name.starts_with("grpc-")
+        }
+        of => !of.is_of_token(),
+    }
 }
 
 #[cfg(test)]

@@ -57,6 +57,8 @@ pub struct ClientClass {
     pub authorization: Option<Arc<AuthorizationChain>>,
     /// How its workload checks tokens of requests.
     pub tokens: Option<Arc<TokenChecks>>,
+    /// Trust domains of the mesh, of a gRPC server alone: its listeners are encoded from its class, without a catalog.
+    pub trust_domains: Option<Arc<[Arc<str>]>>,
     /// Whether its inbound listeners are withheld, because policies that may restrict them were never read.
     pub withholds_inbound: bool,
 }
@@ -85,6 +87,7 @@ impl ClientClass {
             inbound: None,
             authorization: None,
             tokens: None,
+            trust_domains: None,
             withholds_inbound: false,
         }
     }

@@ -1,15 +1,16 @@
-//! Finds a client's own workload, and the ports on which it receives: those of its services, or those of the
-//! Sidecar that applies to it ([`ingress`]).
+//! Finds a client's own workload, and the ports on which it receives: those of its services, those of the
+//! Sidecar that applies to it ([`ingress`]), or those on which a gRPC server listens ([`server`]).
 
 mod ingress;
+mod server;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, CertificateSource, ClientKind, CollectionKind, EndpointInputs, MtlsMode, PeerModes, PortNumber,
-    Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, CertificateSource, ClientKind, CollectionKind, EndpointInputs, Labels, MtlsMode, PeerModes,
+    PortNumber, Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView, labels::TLS_MODE,
 };
 
 use crate::authorization::AuthorizationChain;
@@ -18,6 +19,7 @@ use crate::selected::SelectedPolicies;
 use crate::tokens::TokenChecks;
 use crate::vip::ListenAddress;
 pub use ingress::{InboundPath, InboundTarget};
+pub use server::{GrpcServer, grpc_server, listens_at};
 
 /// What makes the inbound side of a client its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +57,7 @@ pub struct InboundSecurity {
     pub tokens: Option<Arc<TokenChecks>>,
 }
 
-/// Which requests and connections a sidecar accepts.
+/// Which requests and connections a workload accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct InboundAuthorization {
     /// Policies of its workload.
@@ -88,18 +90,38 @@ pub fn inbound_security(catalog: &Catalog, class: &ClientClass) -> InboundSecuri
     InboundSecurity { rest, tls, authorization, tokens: class.tokens.clone() }
 }
 
-/// Returns which connections the ports of a sidecar accept: as the policies that select its workload set it, else mesh TLS and
-/// plain text where automatic mesh TLS is on. `None` for plain text alone: a sidecar without certificates accepts it where it
-/// need not refuse it.
+/// Returns which connections the ports of a workload with these labels accept: as the policies that select it set it, else mesh
+/// TLS and plain text where automatic mesh TLS is on. `None` for plain text alone: a sidecar without certificates accepts it
+/// where it need not refuse it.
 #[must_use]
 pub fn inbound_modes(
     catalog: &Catalog,
     class: &ClientClass,
+    labels: &Labels,
     selected: &SelectedPolicies,
 ) -> Option<Arc<PeerModes>> {
-    if class.kind != ClientKind::Sidecar {
-        return None;
+    match class.kind {
+        ClientKind::Sidecar => sidecar_modes(catalog, class, selected),
+        ClientKind::Grpc => server_modes(catalog, labels, selected),
+        ClientKind::Envoy | ClientKind::Router => None,
     }
+}
+
+/// A gRPC server cannot see in the first bytes of a connection what it is. Where it may take both, it takes what its workload is
+/// declared to: mesh TLS if other workloads send it.
+fn server_modes(catalog: &Catalog, labels: &Labels, selected: &SelectedPolicies) -> Option<Arc<PeerModes>> {
+    let is_meshed = labels.get(TLS_MODE) == Some("istio");
+    let permissive = if is_meshed { MtlsMode::Strict } else { MtlsMode::Disable };
+    let applies = selected.has_peers || catalog.settings.auto_mtls();
+    let modes = applies.then(|| selected.modes.settled(permissive))?;
+    modes.refuses_plain().then(|| Arc::new(modes))
+}
+
+fn sidecar_modes(
+    catalog: &Catalog,
+    class: &ClientClass,
+    selected: &SelectedPolicies,
+) -> Option<Arc<PeerModes>> {
     let has_certificates = class.certificates.is_known();
     let applies = if selected.has_peers {
         has_certificates || selected.modes.refuses_plain()
@@ -112,7 +134,7 @@ pub fn inbound_modes(
 /// Whether inbound listeners must wait: the policies of a registry were never read, and may refuse what they would accept.
 #[must_use]
 pub fn withholds_inbound(catalog: &Catalog, class: &ClientClass) -> bool {
-    class.kind == ClientKind::Sidecar && unread_policies(catalog).next().is_some()
+    class.kind.receives() && unread_policies(catalog).next().is_some()
 }
 
 /// Returns the policies that were never read.
@@ -310,8 +332,9 @@ mod tests {
     /// Returns which connections a client without labels accepts.
     fn accepted(catalog: &Catalog, class: &ClientClass) -> Option<Arc<PeerModes>> {
         let namespace = class.namespace.as_ref();
-        let selected = SelectedPolicies::after(None, catalog, class.kind, namespace, &Labels::default());
-        inbound_modes(catalog, class, &selected)
+        let labels = Labels::default();
+        let selected = SelectedPolicies::after(None, catalog, class.kind, namespace, &labels);
+        inbound_modes(catalog, class, &labels, &selected)
     }
 
     #[test]

@@ -76,6 +76,7 @@ pub fn base(client: &ClientClass, keeps: impl Fn(&Attr) -> bool) -> ClientClass 
         inbound: None,
         authorization: None,
         tokens: None,
+        trust_domains: None,
         withholds_inbound: false,
         network: own.network.map(|n| if keeps(&Attr::Network(n.clone())) { n } else { NetworkId::unnamed() }),
         cluster: own.cluster.map(|c| if keeps(&Attr::Cluster(c.clone())) { c } else { ClusterId::unnamed() }),

@@ -43,7 +43,7 @@ pub mod virtual_service;
 
 mod steps;
 
-pub use authorization::{AppliedAuthorization, AuthorizationChain, authorization_of};
+pub use authorization::{AppliedAuthorization, AuthorizationChain, authorization_of, grpc_checks};
 pub use claims::{
     HostClaim, RouteClaim, host_claims, route_claims, wildcard_claim, wildcards_beside, without_service,
 };
@@ -63,8 +63,9 @@ pub use forwarding::{forwarding_listeners, forwarding_to};
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 pub use inbound::{
-    InboundAuthorization, InboundPath, InboundPort, InboundSecurity, InboundTarget, InboundTls, OwnSide,
-    inbound_modes, inbound_security, own_workload, received, unread_policies, withholds_inbound,
+    GrpcServer, InboundAuthorization, InboundPath, InboundPort, InboundSecurity, InboundTarget, InboundTls,
+    OwnSide, grpc_server, inbound_modes, inbound_security, listens_at, own_workload, received,
+    unread_policies, withholds_inbound,
 };
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};

@@ -22,6 +22,7 @@ use crate::scope::{Scope, attach};
 mod authorization;
 mod clients;
 mod found;
+mod grpc_servers;
 mod peers;
 mod proxy;
 mod resolved;
@@ -45,6 +46,8 @@ pub type PolicyConditions = BTreeMap<PolicyKey, Vec<Condition>>;
 pub struct Selectable {
     /// Kind.
     pub kind: ClientKind,
+    /// Whether it requests the listener of a gRPC server.
+    pub is_grpc_server: bool,
     /// Namespace.
     pub namespace: Namespace,
     /// Labels of its workload, else of its node.
@@ -105,6 +108,7 @@ pub fn policy_conditions(
     }
     for (key, view) in policies() {
         add(key, authorization::undecided(catalog, key, view));
+        add(key, grpc_servers::applied_in_part(catalog, beside, key, view));
     }
     let selects = |view: &PolicyView| view.policy().selector().is_some_and(|labels| !labels.is_empty());
     if !policies().any(|(_, view)| selects(view)) {

@@ -25,7 +25,7 @@ pub struct SelectedPolicies {
     pub has_peers: bool,
     /// Modes of the workload's ports.
     pub modes: Arc<PeerModes>,
-    /// AuthorizationPolicies, of sidecars alone.
+    /// AuthorizationPolicies, of clients that receive connections.
     pub authorization: Option<Arc<AuthorizationChain>>,
     /// How tokens of requests are checked, of sidecars alone.
     pub tokens: Option<Arc<TokenChecks>>,
@@ -53,10 +53,9 @@ impl SelectedPolicies {
             _ => attached(),
         };
         let peers = peer_policies(catalog, namespace, labels);
-        let is_sidecar = kind == ClientKind::Sidecar;
-        let chain = authorization_of(catalog, namespace, labels).filter(|_| is_sidecar);
+        let chain = authorization_of(catalog, namespace, labels).filter(|_| kind.receives());
         let held = earlier.and_then(|earlier| earlier.authorization.as_ref());
-        let tokens = token_checks(catalog, namespace, labels).filter(|_| is_sidecar);
+        let tokens = token_checks(catalog, namespace, labels).filter(|_| kind == ClientKind::Sidecar);
         let held_tokens = earlier.and_then(|earlier| earlier.tokens.as_ref());
         Self {
             sidecar,

@@ -177,6 +177,7 @@ codes! {
     479 KEYS_UNDECLARED "a rule of a RequestAuthentication has neither `jwks` nor `jwksUri`, so that its tokens are refused" => "add `jwksUri`: keys are not looked up by the issuer";
 
     480 SERVERS_NOT_SERVED "servers of a Gateway are not served" => "nothing, if another control plane serves them; of Gateways, servers of mode AUTO_PASSTHROUGH are served, which forward mesh TLS between networks";
+    481 POLICY_NOT_FOR_GRPC "connected gRPC servers apply a policy in part" => "see the message; use a sidecar, or conditions that gRPC servers check";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
@@ -250,8 +251,9 @@ codes! {
     608 CLIENT_UNKNOWN_CLUSTER "a client names a cluster that no registry serves" => "correct its CLUSTER_ID";
     609 CLIENT_TYPE "a client requested a type that is not served" => "nothing; the request is ignored";
     610 CLIENT_REFUSES_PLAIN "a sidecar without certificates of the mesh closes connections that must have mesh TLS" => "give its node certificates, or set PERMISSIVE for its workload";
-    611 CLIENT_INBOUND_WITHHELD "a sidecar has no inbound listeners: policies that may restrict them were never read" => "give the server the right to read them, or wait until their source answers";
+    611 CLIENT_INBOUND_WITHHELD "a client has no inbound listeners: policies that may restrict them were never read" => "give the server the right to read them, or wait until their source answers";
     612 CLIENT_TOKEN_UNREVIEWED "the cluster of a client did not review its token" => "check that it answers, and that the server's account may create TokenReviews (`tributary rbac print`)";
+    613 CLIENT_NO_NAMESPACE "a gRPC server gets no listener: its node names no namespace, whose policies might restrict it" => "set `metadata.NAMESPACE` in its bootstrap";
 
     // 07xx: credentials of remote clusters
     701 KUBECONFIG_UNREADABLE "a kubeconfig cannot be read" => "write one YAML document of at most 256 KiB, without duplicate fields, anchors and aliases";

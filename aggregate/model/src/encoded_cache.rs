@@ -34,6 +34,17 @@ pub enum ClientKind {
     Router,
 }
 
+impl ClientKind {
+    /// Whether the client may receive connections of its own workload by listeners of this server.
+    #[must_use]
+    pub const fn receives(self) -> bool {
+        match self {
+            Self::Sidecar | Self::Grpc => true,
+            Self::Envoy | Self::Router => false,
+        }
+    }
+}
+
 /// Client reduced to the dimensions that an answer declares, and in them to the values that its inputs name. Clients
 /// with equal projections get equal bytes.
 ///

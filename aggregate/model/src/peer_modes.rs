@@ -82,6 +82,14 @@ impl PeerModes {
         let at = self.others.binary_search_by_key(&port, |(number, _)| *number).ok();
         at.and_then(|at| self.others.get(at)).map_or(self.usual, |(_, mode)| *mode)
     }
+    /// Returns the modes of a server whose ports take either mesh TLS or plain text, never both: what PERMISSIVE means to it.
+    #[must_use]
+    pub fn settled(&self, permissive: MtlsMode) -> Self {
+        let settle = |mode: MtlsMode| if mode == MtlsMode::Permissive { permissive } else { mode };
+        let usual = settle(self.usual);
+        let others = self.others().map(|(port, mode)| (port, settle(mode)));
+        Self { usual, others: others.filter(|(_, mode)| *mode != usual).collect() }
+    }
     /// Whether a port refuses plain text.
     #[must_use]
     pub fn refuses_plain(&self) -> bool {

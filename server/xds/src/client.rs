@@ -60,6 +60,17 @@ pub struct ClientNode {
     pub policies: OwnPolicies,
 }
 
+/// Listeners or routes that a client requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenersWanted {
+    /// None.
+    Nothing,
+    /// Those of its own requests alone.
+    Outbound,
+    /// That of a gRPC server as well.
+    Inbound,
+}
+
 /// The parts of an id of the form `type~ip~name.namespace~domain`.
 struct Parts<'a> {
     role: &'a str,
@@ -151,21 +162,26 @@ impl ClientNode {
         let (kind, namespace) = (class.kind, class.namespace.clone());
         let key = SelectionKey { kind, namespace, labels: labels.clone() };
         let selected = self.policies.at(catalog, key, &self.proxy);
-        class.inbound = inbound_modes(catalog, &class, &selected.policies);
+        class.inbound = inbound_modes(catalog, &class, labels, &selected.policies);
         class.sidecar.clone_from(&selected.policies.sidecar);
         class.authorization.clone_from(&selected.policies.authorization);
         class.tokens.clone_from(&selected.policies.tokens);
         class.patches = selected.patches;
+        let compares_identities = class.inbound.is_some() || class.authorization.is_some();
+        let is_server = class.kind == ClientKind::Grpc && compares_identities;
+        class.trust_domains = is_server.then(|| catalog.settings.trust_domains());
         class.withholds_inbound = withholds_inbound(catalog, &class);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
     }
     /// Returns what policies select the client by; `None` if none can.
     #[must_use]
-    pub fn selectable(&self, catalog: &Catalog) -> Option<Selectable> {
+    pub fn selectable(&self, catalog: &Catalog, wants: ListenersWanted) -> Option<Selectable> {
         let namespace = self.class.namespace.clone().filter(|_| self.class.kind != ClientKind::Envoy)?;
         let own = self.own(catalog);
         let labels = own.first().map_or(&self.labels, |(_, view)| &view.workload.labels).clone();
-        Some(Selectable { kind: self.class.kind, namespace, labels, is_known: !own.is_empty() })
+        let (kind, is_known) = (self.class.kind, !own.is_empty());
+        let is_grpc_server = kind == ClientKind::Grpc && wants == ListenersWanted::Inbound;
+        Some(Selectable { kind, is_grpc_server, namespace, labels, is_known })
     }
     /// Only a sidecar is looked up: any other client with the same address is not the workload.
     fn own<'c>(&self, catalog: &'c Catalog) -> Vec<(&'c WorkloadKey, &'c WorkloadView)> {
@@ -188,11 +204,15 @@ impl ClientNode {
     }
     /// Returns the code of the note that `get clients` shows.
     #[must_use]
-    pub fn remark(&self, wants_listeners: bool, catalog: &Catalog) -> Option<Code> {
+    pub fn remark(&self, wants: ListenersWanted, catalog: &Catalog) -> Option<Code> {
+        let receives = match self.class.kind {
+            ClientKind::Grpc => wants == ListenersWanted::Inbound,
+            kind => kind.receives(),
+        };
+        if receives && withholds_inbound(catalog, &self.class) {
+            return Some(Code::CLIENT_INBOUND_WITHHELD);
+        }
         match self.class.kind {
-            ClientKind::Sidecar if withholds_inbound(catalog, &self.class) => {
-                Some(Code::CLIENT_INBOUND_WITHHELD)
-            }
             ClientKind::Sidecar if self.certificates(catalog).is_known() => {
                 (!catalog.settings.auto_mtls()).then_some(Code::CLIENT_PARTIAL_MTLS)
             }
@@ -200,7 +220,8 @@ impl ClientNode {
                 let refuses = self.at(catalog).0.inbound.is_some();
                 Some(if refuses { Code::CLIENT_REFUSES_PLAIN } else { Code::CLIENT_PARTIAL_MTLS })
             }
-            ClientKind::Envoy if wants_listeners => Some(Code::CLIENT_NO_PROFILE),
+            ClientKind::Envoy if wants != ListenersWanted::Nothing => Some(Code::CLIENT_NO_PROFILE),
+            ClientKind::Grpc if receives && self.class.namespace.is_none() => Some(Code::CLIENT_NO_NAMESPACE),
             ClientKind::Envoy | ClientKind::Grpc | ClientKind::Router => None,
         }
     }
@@ -419,14 +440,19 @@ mod tests {
     #[test]
     fn note_follows_the_client_kind() {
         let remark =
-            |id, metadata: &[(&str, &str)], listens| parse(id, metadata).remark(listens, &Catalog::default());
-        assert_eq!(remark(SIDECAR, &[], true), Some(Code::CLIENT_PARTIAL_MTLS));
-        assert_eq!(remark(SIDECAR, &[("ISTIO_VERSION", "1.30.3")], true), None);
-        assert_eq!(remark("x", &[], true), Some(Code::CLIENT_NO_PROFILE));
-        assert_eq!(remark("x", &[], false), None);
+            |id, metadata: &[(&str, &str)], wants| parse(id, metadata).remark(wants, &Catalog::default());
+        let (nothing, some) = (ListenersWanted::Nothing, ListenersWanted::Outbound);
+        assert_eq!(remark(SIDECAR, &[], some), Some(Code::CLIENT_PARTIAL_MTLS));
+        assert_eq!(remark(SIDECAR, &[("ISTIO_VERSION", "1.30.3")], some), None);
+        assert_eq!(remark("x", &[], some), Some(Code::CLIENT_NO_PROFILE));
+        assert_eq!(remark("x", &[], nothing), None);
+        let (grpc, server) = (("GENERATOR", "grpc"), ListenersWanted::Inbound);
+        assert_eq!(remark("x", &[grpc], server), Some(Code::CLIENT_NO_NAMESPACE));
+        assert_eq!(remark("x", &[grpc], some), None, "a client needs no namespace");
+        assert_eq!(remark("x", &[grpc, ("NAMESPACE", "shop")], server), None);
         let settings = Shared::new(Settings { auto_mtls: Some(false), ..Settings::default() });
         let off = Catalog { settings, ..Catalog::default() };
         let with_agent = parse(SIDECAR, &[("ISTIO_VERSION", "1.30.3")]);
-        assert_eq!(with_agent.remark(true, &off), Some(Code::CLIENT_PARTIAL_MTLS));
+        assert_eq!(with_agent.remark(some, &off), Some(Code::CLIENT_PARTIAL_MTLS));
     }
 }

@@ -115,7 +115,8 @@ impl Connected {
     /// Returns what policies select the client by in this generation; `None` if none can.
     #[must_use]
     pub fn selectable(&self, catalog: &Catalog) -> Option<Selectable> {
-        self.session.status().client.selectable(catalog)
+        let session = self.session.status();
+        session.client.selectable(catalog, session.listeners_wanted())
     }
     /// Returns the client's row.
     #[must_use]
@@ -159,7 +160,7 @@ fn worst(types: &[TypeStatus]) -> SyncStatus {
 fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
-    match session.client.remark(session.wants_listeners(), catalog) {
+    match session.client.remark(session.listeners_wanted(), catalog) {
         Some(Code::CLIENT_PARTIAL_MTLS) => {
             note(Code::CLIENT_PARTIAL_MTLS, without_mesh_tls(&session.client, catalog))
         }

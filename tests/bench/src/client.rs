@@ -76,25 +76,33 @@ enum Mode {
 struct Turns {
     first: usize,
     count: usize,
+    /// Whether the sidecars have certificates of the mesh.
+    meshed: bool,
 }
 
 impl Mode {
-    /// Parses `sotw`, `delta`, `known`, `sidecars:FIRST:COUNT` or `routes:FIRST:COUNT`.
+    /// Parses `sotw`, `delta`, `known`, `sidecars:FIRST:COUNT`, `meshed:FIRST:COUNT` or `routes:FIRST:COUNT`.
     fn parse(text: &str) -> Result<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         match parts.as_slice() {
             ["sotw"] => Ok(Self::Sotw),
             ["delta"] => Ok(Self::Delta),
             ["known"] => Ok(Self::Known),
-            [of @ ("sidecars" | "routes"), first, count] => {
-                let turns = Turns { first: first.parse()?, count: count.parse()? };
+            [of @ ("sidecars" | "meshed" | "routes"), first, count] => {
+                let turns = Turns { first: first.parse()?, count: count.parse()?, meshed: *of == "meshed" };
                 Ok(if *of == "routes" { Self::Routes(turns) } else { Self::Sidecars(turns) })
             }
-            _ => Err(anyhow!("mode {text:?} is not sotw, delta, known, sidecars:N:N or routes:N:N")),
+            _ => Err(anyhow!(
+                "mode {text:?} is not sotw, delta, known, sidecars:N:N, meshed:N:N or routes:N:N"
+            )),
         }
     }
     fn is_delta(self) -> bool {
         !matches!(self, Self::Sotw | Self::Routes(_))
+    }
+    /// Whether the clients have certificates of the mesh.
+    fn is_meshed(self) -> bool {
+        matches!(self, Self::Sidecars(turns) if turns.meshed)
     }
     /// Returns the namespace of client `n`.
     fn namespace(self, n: usize) -> String {

@@ -13,6 +13,7 @@ mod consul;
 mod crowd;
 mod delay;
 mod floor;
+mod gateways;
 mod intake;
 mod join;
 mod journal;
@@ -39,11 +40,12 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 20] = [
+const BENCHES: [&str; 22] = [
     "intake",
     "storm",
     "scopes",
     "policies",
+    "mesh",
     "policy-load",
     "crowd",
     "fanout",
@@ -51,6 +53,7 @@ const BENCHES: [&str; 20] = [
     "relist",
     "slow",
     "join",
+    "gateways",
     "restore",
     "journal",
     "delay",
@@ -131,6 +134,9 @@ fn run(name: &str, full: bool, table: &mut Table) -> Result<()> {
         restore::run(if full { &[2_000, 10_000] } else { &[2_000] }, table)
     } else if name == "join" {
         join::run(if full { 2_000 } else { 200 }, if full { 100 } else { 10 }, table)
+    } else if name == "gateways" {
+        let (services, addresses) = if full { (2_000, 100) } else { (200, 10) };
+        gateways::run(Size { services, ports: 1, addresses, pods: true }, table)
     } else {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(wired(name, full, table))
@@ -150,6 +156,7 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("scopes", false) => scopes::run(100, 20, table).await,
         ("policies", true) => policies::run(size, policies::Load { storm: 200, streams: 2_000 }, table).await,
         ("policies", false) => policies::run(size, policies::Load { storm: 40, streams: 100 }, table).await,
+        ("mesh", full) => policies::meshed(size, if full { 200 } else { 40 }, table).await,
         ("crowd", true) => {
             crowd::run(size, 2_000, table).await?;
             crowd::run(Size { services: 200, ..size }, 10_000, table).await

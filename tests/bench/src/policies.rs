@@ -22,7 +22,38 @@ const PER_POLICY: f64 = 2_048.0;
 const RESIDENT: f64 = 80.0;
 
 /// Both kinds.
-const BOTH: Policies = Policies { rules: true, routes: true };
+const BOTH: Policies = Policies { rules: true, routes: true, mesh: false };
+
+/// A storm: the policies of its world, and what it must keep to.
+#[derive(Debug, Clone, Copy)]
+struct Storm {
+    policies: Policies,
+    /// What each service has.
+    name: &'static str,
+    mode: &'static str,
+    /// Most encodes per port.
+    encodes: f64,
+    /// Most milliseconds of CPU per client: ten times the aim.
+    limit: f64,
+}
+
+/// A cluster and an assignment of the port and of its subset, and a virtual host.
+const ROUTED: Storm = Storm {
+    policies: BOTH,
+    name: "a DestinationRule and a VirtualService",
+    mode: "sidecars:0:1",
+    encodes: 5.5,
+    limit: 50.0,
+};
+
+/// A cluster with two transport sockets, an assignment and a virtual host.
+const MESHED: Storm = Storm {
+    policies: Policies { rules: false, routes: false, mesh: true },
+    name: "mesh TLS and a DestinationRule",
+    mode: "meshed:0:1",
+    encodes: 3.5,
+    limit: 40.0,
+};
 
 /// Clients of each part.
 #[derive(Debug, Clone, Copy)]
@@ -34,21 +65,23 @@ pub(crate) struct Load {
 /// Runs the parts with clients once.
 pub(crate) async fn run(size: Size, load: Load, table: &mut Table) -> Result<()> {
     // first, because the memory that the other frees stays resident for a while
-    storm(size, load.storm, table).await?;
+    storm(ROUTED, size, load.storm, table).await?;
     changes(size, load.streams, table).await
 }
 
+/// Runs the storm of sidecars with mesh TLS once.
+pub(crate) async fn meshed(size: Size, clients: usize, table: &mut Table) -> Result<()> {
+    storm(MESHED, size, clients, table).await
+}
+
 /// Connects clients with clusters, endpoints, listeners and the routes of port 80.
-async fn storm(size: Size, clients: usize, table: &mut Table) -> Result<()> {
-    let rig = Rig::serve(World::with_policies(size, BOTH)?).await?;
+async fn storm(of: Storm, size: Size, clients: usize, table: &mut Table) -> Result<()> {
+    let rig = Rig::serve(World::with_policies(size, of.policies)?).await?;
     let cpu = usage::cpu();
-    let mut storm = Clients::ads(&rig.addr, clients, "sidecars:0:1", 0, 0)?;
+    let mut storm = Clients::ads(&rig.addr, clients, of.mode, 0, 0)?;
     let ready = storm.event("ready").await?;
     let spent = (usage::cpu() - cpu).as_secs_f64() * 1e3 / clients as f64;
-    let name = format!(
-        "{} services with a DestinationRule and a VirtualService each, {clients} clients",
-        size.services
-    );
+    let name = format!("{} services with {} each, {clients} clients", size.services, of.name);
     table.add(format!("{name}: CPU per client"), "ms", spent);
     let bytes = ready["bytes"].as_f64().unwrap_or_default();
     table.add("bytes per client", "B", bytes);
@@ -59,11 +92,10 @@ async fn storm(size: Size, clients: usize, table: &mut Table) -> Result<()> {
     let ports = (size.services * usize::from(size.ports)) as f64;
     let encodes = rig.encodes() as f64 / ports;
     table.add("encodes per port", "", encodes);
-    // a cluster and an assignment of the port and of its subset, and a virtual host
-    ensure!(encodes <= 5.5, "{encodes} encodes per port: clients do not share them");
+    ensure!(encodes <= of.encodes, "{encodes} encodes per port: clients do not share them");
     // pages of the binary are the system's cache of files, which it takes back
     ensure!(own <= RESIDENT, "{own} MB resident, more than {RESIDENT}");
-    ensure!(spent <= 50.0, "{spent} ms of CPU per client: ten times the aim");
+    ensure!(spent <= of.limit, "{spent} ms of CPU per client: ten times the aim");
     drop((storm, rig));
     raw(bytes as usize, clients, table).await
 }
@@ -183,8 +215,8 @@ pub(crate) fn loading(services: usize, table: &mut Table) -> Result<()> {
     let none = load(&World::with_policies(size, Policies::default())?)?;
     table.add(format!("baseline, {services} services without policies: loaded in"), "ms", none.0);
     for (kind, of) in [
-        ("DestinationRule", Policies { rules: true, routes: false }),
-        ("VirtualService", Policies { rules: false, routes: true }),
+        ("DestinationRule", Policies { rules: true, ..Policies::default() }),
+        ("VirtualService", Policies { routes: true, ..Policies::default() }),
     ] {
         let (took, bytes) = load(&World::with_policies(size, of)?)?;
         let (more, bytes) = (took - none.0, (bytes - none.1) as f64 / services as f64);

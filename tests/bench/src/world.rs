@@ -12,10 +12,11 @@ use anyhow::Result;
 use tributary_model::declaration::{DeclKey, Declaration, ServiceAddress, ServiceKey};
 use tributary_model::{
     Address, AddressRef, Basis, CaptureMode, ClusterId, Collection, CollectionKind, Completeness,
-    DeclaredPolicy, EgressListener, EndpointGroup, EndpointGroupKey, Fact, GroupPort, Health, HostImport,
-    HostPattern, Hostname, ImportNamespace, Labels, Locality, Namespace, ObjectId, Origin, Policy, PolicyKey,
-    PolicyKind, PortName, PortNumber, PortSet, Protocol, RegistryUpdate, Scope, ServicePort, Sidecar, Source,
-    Target, Topology, Workload, WorkloadAddress, WorkloadKind, WorkloadName,
+    DeclaredPolicy, EgressListener, EndpointGroup, EndpointGroupKey, Fact, Gateway, GatewayAddress,
+    GatewayKey, GroupPort, Health, HostImport, HostPattern, Hostname, Identity, ImportNamespace, Labels,
+    Locality, Namespace, NetworkId, ObjectId, Origin, Policy, PolicyKey, PolicyKind, PortName, PortNumber,
+    PortSet, Protocol, RegistryUpdate, Scope, ServicePort, Sidecar, Source, Target, Topology, Workload,
+    WorkloadAddress, WorkloadKind, WorkloadName,
 };
 
 /// Size of the content.
@@ -38,6 +39,8 @@ pub(crate) struct World {
     sidecars: usize,
     /// What each service has.
     policies: Policies,
+    /// Whether all endpoints are in a network with a gateway.
+    is_gated: bool,
     pods_namespace: Arc<str>,
     places: Vec<Arc<Topology>>,
     labels: Labels,
@@ -74,6 +77,7 @@ impl World {
             namespaces: vec![Namespace::new("default")?],
             sidecars: 0,
             policies: Policies::default(),
+            is_gated: false,
             pods_namespace: "default".into(),
             places,
             labels: [
@@ -102,11 +106,39 @@ impl World {
         Ok(Self { policies, ..Self::with_sidecars(size, 1, 0)? })
     }
 
+    /// Returns a world whose endpoints are in the network `far`, which two gateways lead into.
+    pub(crate) fn behind_gateways(size: Size) -> Result<Self> {
+        let mut world = Self::new(size)?;
+        let network = Some(NetworkId::new("far")?);
+        for place in &mut world.places {
+            *place = Arc::new(Topology { network: network.clone(), ..Topology::clone(place) });
+        }
+        Ok(Self { is_gated: true, ..world })
+    }
+
+    /// Returns gateway `n` into the network of a world behind gateways.
+    fn gateway(&self, n: u16) -> Result<RegistryUpdate> {
+        let object = ObjectId::new("Service", "default", format!("gateway-{n}"));
+        let address = IpAddr::V4(Ipv4Addr::from(0xcb_00_71_01 + u32::from(n)));
+        let gateway = Gateway {
+            source: Source::new(object.clone()),
+            address: Some(GatewayAddress::Ip(address)),
+            mtls_port: Some(PortNumber::new(15_443)?),
+            hbone_port: None,
+        };
+        let (network, cluster) = (NetworkId::new("far")?, ClusterId::new("bench")?);
+        let key = GatewayKey { network, cluster, object, index: 0 };
+        let fact = Fact::Gateway(key, Arc::new(gateway));
+        Ok(RegistryUpdate::Put(self.scope.clone(), fact, Basis::Authoritative))
+    }
+
     /// Returns the collections that a run requires.
     pub(crate) fn collections(&self) -> Vec<Collection> {
         let policies =
             (self.sidecars > 0 || self.policies != Policies::default()).then_some(CollectionKind::Policies);
-        let kinds = [CollectionKind::Services, CollectionKind::Groups].into_iter().chain(policies);
+        let gateways = self.is_gated.then_some(CollectionKind::Gateways);
+        let kinds =
+            [CollectionKind::Services, CollectionKind::Groups].into_iter().chain(policies).chain(gateways);
         kinds.map(|kind| Collection { scope: self.scope.clone(), kind }).collect()
     }
 
@@ -123,10 +155,16 @@ impl World {
         for sidecar in 0..self.sidecars {
             all.push(self.sidecar(sidecar)?);
         }
+        if self.policies.mesh {
+            all.extend(self.inbound()?);
+        }
+        if self.is_gated {
+            all.extend([self.gateway(0)?, self.gateway(1)?]);
+        }
         for service in services {
             all.push(self.declare(service)?);
             all.push(self.group(service, moved)?);
-            if self.policies.rules {
+            if self.policies.rules || self.policies.mesh {
                 all.push(self.rule(service, 1_000)?);
             }
             if self.policies.routes {
@@ -287,7 +325,8 @@ impl World {
         };
         let origin = self.size.pods.then(|| Arc::new(pod()));
         let at = AddressRef::Ip(self.ip(service, n, moved));
-        Address { labels, mtls: true, origin, ..Address::new(at, place) }
+        let identity = self.policies.mesh.then(|| Identity::new(self.identity(service)).ok()).flatten();
+        Address { labels, mtls: true, origin, identity, ..Address::new(at, place) }
     }
 }
 

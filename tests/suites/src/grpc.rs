@@ -89,6 +89,7 @@ impl GrpcConfig {
         let node =
             json!({"id": self.node_id, "cluster": "tests", "metadata": self.metadata, "locality": locality});
         let mut bootstrap = json!({"xds_servers": [server], "node": node});
+        bootstrap["server_listener_resource_name_template"] = json!("xds.istio.io/grpc/lds/inbound/%s");
         if let Some(providers) = &self.certificates {
             bootstrap["certificate_providers"] = providers.clone();
         }
@@ -149,7 +150,7 @@ impl GrpcClient {
     /// Starts a client and returns when it accepts commands.
     pub async fn start(language: Language, config: &GrpcConfig) -> Result<Self> {
         let mut command = match language {
-            Language::Python => python()?,
+            Language::Python => python("grpc_client.py")?,
             Language::JavaScript => javascript()?,
         };
         command.env("GRPC_XDS_BOOTSTRAP_CONFIG", config.bootstrap());
@@ -263,9 +264,38 @@ impl GrpcClient {
     }
 }
 
-fn python() -> Result<Command> {
+/// A gRPC server of the C core under Python, whose listener the control plane configures.
+#[derive(Debug)]
+pub struct GrpcServer {
+    process: Process,
+}
+
+impl GrpcServer {
+    /// Starts a server that listens on this address and answers with this name. It accepts connections once it has a listener.
+    pub async fn start(at: SocketAddr, backend: &str, config: &GrpcConfig) -> Result<Self> {
+        let mut command = python("grpc_server.py")?;
+        command.arg(at.to_string()).arg(backend).env("GRPC_XDS_BOOTSTRAP_CONFIG", config.bootstrap());
+        let process = Process::spawn(&format!("grpc server {backend}"), command)?;
+        let mut server = Self { process };
+        let log = server.process.log();
+        let started = async || {
+            let output = std::fs::read_to_string(&log)?;
+            ensure!(output.contains("ready"), "it has not started");
+            Ok(())
+        };
+        server.process.until("the start of the server", LINE_WITHIN, started).await?;
+        Ok(server)
+    }
+
+    /// Returns its process, for its log.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+fn python(script: &str) -> Result<Command> {
     let mut command = Command::new(tools::python()?);
-    command.arg("-u").arg(tools::script("grpc_client.py")?);
+    command.arg("-u").arg(tools::script(script)?);
     Ok(command)
 }
 

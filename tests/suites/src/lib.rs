@@ -43,7 +43,7 @@ pub use envoy::{Envoy, EnvoyConfig, Workload};
 pub use etcd::Etcd;
 pub use files::Files;
 pub use follower::Follower;
-pub use grpc::{GrpcClient, GrpcConfig, Language};
+pub use grpc::{GrpcClient, GrpcConfig, GrpcServer, Language};
 pub use kube::ApiServer;
 pub use load::{Load, LoadPlan, Tally};
 pub use process::Process;

@@ -72,6 +72,11 @@ impl Process {
         std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
+    /// Returns the file of its output.
+    pub fn log(&self) -> PathBuf {
+        self.log.clone()
+    }
+
     /// Returns the last lines of its output.
     pub fn tail(&self) -> String {
         let output = self.output();

@@ -27,7 +27,7 @@ fn mk_selecting(name: &str, labels: &[(&str, &str)]) -> (PolicyKey, Shared<Polic
 
 fn mk_client(labels: &[(&str, &str)], is_known: bool) -> Selectable {
     let labels = labels.iter().copied().collect();
-    Selectable { kind: ClientKind::Sidecar, namespace: mk_ns("web"), labels, is_known }
+    Selectable { kind: ClientKind::Sidecar, is_grpc_server: false, namespace: mk_ns("web"), labels, is_known }
 }
 
 /// Returns the conditions as `name: TRB0443 message`.

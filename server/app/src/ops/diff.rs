@@ -150,9 +150,13 @@ const ATTRIBUTES: [Attribute; 18] = [
     ("EnvoyFilters", filters, |to, from| to.patches.clone_from(&from.patches)),
     ("mesh TLS of inbound connections", inbound, |to, from| {
         to.inbound.clone_from(&from.inbound);
+        to.trust_domains.clone_from(&from.trust_domains);
         to.withholds_inbound = from.withholds_inbound;
     }),
-    ("AuthorizationPolicies", authorization, |to, from| to.authorization.clone_from(&from.authorization)),
+    ("AuthorizationPolicies", authorization, |to, from| {
+        to.authorization.clone_from(&from.authorization);
+        to.trust_domains.clone_from(&from.trust_domains);
+    }),
     ("checks of tokens", tokens, |to, from| to.tokens.clone_from(&from.tokens)),
     ("labels that rules compare", |c| labels(&c.labels), |to, from| to.labels.clone_from(&from.labels)),
 ];
@@ -357,6 +361,7 @@ mod tests {
             inbound: _,
             authorization: _,
             tokens: _,
+            trust_domains: _,
             withholds_inbound: _,
         } = a;
         assert_eq!(ATTRIBUTES.len(), 18);

@@ -370,7 +370,10 @@ impl ResourceProvider for CatalogAnswers {
                 .single::<Clusters>(catalog, class, name)
                 .or_else(|| self.fixed.cluster(catalog, class, name)),
             SetStrategy::Assignments => self.single::<Assignments>(catalog, class, name),
-            SetStrategy::Targets => grpc::target(&self.store, catalog, class, name),
+            SetStrategy::Targets => {
+                let own = self.inbound.server(&self.store.counters, class, name);
+                own.or_else(|| grpc::target(&self.store, catalog, class, name))
+            }
             SetStrategy::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
             SetStrategy::Listeners | SetStrategy::Forwarding => {
                 self.folded(catalog, class, kind).set.get(name).cloned()

@@ -1,4 +1,4 @@
-//! Resources of a client's own workload: the inbound side of a sidecar.
+//! Resources of a client's own workload: the inbound side of a sidecar, and of a gRPC server.
 //!
 //! They are interned by content, so that workloads with the same ports share one encoding and its bytes, however
 //! many they are and whichever generation they ask in. Sessions hold the resources; the table holds none alive.
@@ -10,8 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
-    InboundPath, InboundPort, InboundSecurity, InboundTarget, OwnSide, inbound_security, listener_name,
-    names, received,
+    GrpcServer, InboundPath, InboundPort, InboundSecurity, InboundTarget, OwnSide, grpc_server,
+    inbound_security, listener_name, names, received,
 };
 use tributary_model::{Catalog, ClientKind, EncodedResource};
 
@@ -45,6 +45,8 @@ enum InboundPlan {
         security: InboundSecurity,
         handling: Handling,
     },
+    /// The listener of a gRPC server.
+    Server(GrpcServer),
 }
 
 /// The inbound resources in use, by content.
@@ -79,6 +81,16 @@ impl Inbound {
         let mut out: Vec<_> = plans.map(|plan| self.get_or_encode(counters, kind, plan)).collect();
         out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         out
+    }
+    /// Returns the listener that a gRPC server requests by this name.
+    pub(crate) fn server(
+        &self,
+        counters: &Counters,
+        class: &ClientClassKey,
+        name: &str,
+    ) -> Option<Arc<EncodedResource>> {
+        let plan = InboundPlan::Server(grpc_server(class, name)?);
+        Some(self.get_or_encode(counters, ResourceType::Listener, plan))
     }
     /// Returns the number of entries, including those that no session holds.
     #[cfg(test)]
@@ -128,6 +140,7 @@ impl InboundPlan {
                 let name = listener_name(bind.ip, port.target.get());
                 (name, encode::listener::inbound(*bind, port, security, handling))
             }
+            Self::Server(server) => (server.name.to_string(), encode::listener::grpc_server(server)),
         };
         EncodedResource::new(name.into(), body.into())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tributary_answer::listens_at;
 use tributary_model::{Catalog, ClientKind, PortView};
 use tributary_proto::Variant;
 
@@ -95,6 +96,8 @@ impl Built for CatalogAnswers {
             SetStrategy::Clusters => is_single_kept::<Clusters>(catalog, class, name),
             SetStrategy::Assignments => is_single_kept::<Assignments>(catalog, class, name),
             SetStrategy::TargetRoutes => is_single_kept::<TargetRoutes>(catalog, class, name),
+            // a policy may have many rules
+            SetStrategy::Targets if listens_at(name).is_some() => false,
             SetStrategy::Targets => match grpc::port_of(catalog, class, name) {
                 // a listener under another name than the canonical one is built for each request
                 Some(port) => Targets::cached(port, class).is_some_and(|built| {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::listener::v3::Filter;
-use envoy_types::pb::envoy::config::rbac::v3::{Policy, rbac::Action};
+use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, rbac::Action};
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac as HttpRbac;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpFilter;
 use envoy_types::pb::envoy::extensions::filters::network::rbac::v3::Rbac as NetworkRbac;
@@ -25,7 +25,7 @@ use tributary_model::AuthorizationAction;
 use tributary_proto::wire::Writer;
 
 use super::listener::{filter, http_filter};
-use rule::Context;
+use rule::{Checker, Context, Term};
 
 const HTTP_FILTER: &str = "envoy.filters.http.rbac";
 const NETWORK_FILTER: &str = "envoy.filters.network.rbac";
@@ -43,8 +43,37 @@ pub fn http_filters(chain: &AuthorizationChain, domains: &[Arc<str>]) -> Vec<Htt
         wire.string(3, decision.report_prefix());
         Any { type_url: HttpRbac::type_url(), value: wire.finish() }
     };
-    let decisions = decisions(chain, domains, true);
+    let decisions = decisions(chain, domains, Checker::Requests);
     decisions.map(|decision| http_filter(HTTP_FILTER, config(decision))).collect()
+}
+
+/// Returns the filters with which a gRPC server accepts or refuses requests, in order. It has no use for those that only report,
+/// and wants a name of its own for each filter.
+#[must_use]
+pub fn grpc_filters(chain: &AuthorizationChain, domains: &[Arc<str>]) -> Vec<HttpFilter> {
+    let decisions = decisions(chain, domains, Checker::Grpc).filter(|found| found.stage != Stage::Audit);
+    decisions
+        .filter_map(|found| Some(grpc_filter(found.stage.filter_name(), found.stage, found.enforced?)))
+        .collect()
+}
+
+/// Returns the filter with which a gRPC server refuses requests of clients without an identity of one of these trust domains: it
+/// does not compare names while it ends TLS.
+#[must_use]
+pub fn grpc_trust(domains: &[Arc<str>]) -> HttpFilter {
+    let policy = Policy {
+        permissions: vec![Permission::any()],
+        principals: vec![principal::of_domains(domains).not()],
+        ..Policy::default()
+    };
+    grpc_filter("trust-domains", Stage::Deny, [("trust-domains".to_owned(), policy)].into())
+}
+
+fn grpc_filter(name: &str, stage: Stage, rules: Rules) -> HttpFilter {
+    let decision = Decision { stage, enforced: Some(rules), reported: None };
+    let mut wire = Writer::new();
+    decision.write_enforced(&mut wire);
+    http_filter(name, Any { type_url: HttpRbac::type_url(), value: wire.finish() })
 }
 
 /// Returns the filters that accept or refuse connections of which no request is read, in order.
@@ -58,7 +87,7 @@ pub fn network_filters(chain: &AuthorizationChain, domains: &[Arc<str>]) -> Vec<
         wire.string(5, decision.report_prefix());
         Any { type_url: NetworkRbac::type_url(), value: wire.finish() }
     };
-    let decisions = decisions(chain, domains, false);
+    let decisions = decisions(chain, domains, Checker::Connections);
     decisions.map(|decision| filter(NETWORK_FILTER, config(decision))).collect()
 }
 
@@ -87,6 +116,15 @@ impl Stage {
             Self::Custom | Self::Deny => Action::Deny,
             Self::Audit => Action::Log,
             Self::Allow => Action::Allow,
+        }
+    }
+    /// Returns the name of the filter where each needs its own.
+    const fn filter_name(self) -> &'static str {
+        match self {
+            Self::Custom => "rbac-custom",
+            Self::Audit => "rbac-audit",
+            Self::Deny => "rbac-deny",
+            Self::Allow => "rbac-allow",
         }
     }
     /// Returns the prefix of statistics and metadata of policies that only report.
@@ -147,10 +185,10 @@ impl Decision {
 fn decisions(
     chain: &AuthorizationChain,
     domains: &[Arc<str>],
-    reads_requests: bool,
+    checker: Checker,
 ) -> impl Iterator<Item = Decision> {
     Stage::ALL.into_iter().filter_map(move |stage| {
-        let context = Context { domains, reads_requests, widens: stage != Stage::Allow };
+        let context = Context { domains, checker, widens: stage != Stage::Allow };
         let enforced = rules(chain, stage, false, &context);
         // what an extension would decide is unknown
         let reported = rules(chain, stage, true, &context).filter(|_| stage != Stage::Custom);

@@ -81,7 +81,7 @@ fn socket(wire: &mut Writer, tls: &MeshTls<'_>, plan: &ClusterPlan<'_>) {
 /// Returns the `CommonTlsContext`, which all xDS clusters with the same identities share.
 fn common(tls: &MeshTls<'_>, plan: &ClusterPlan<'_>) -> Bytes {
     if plan.grpc {
-        return by_provider(&tls.names).encode_to_vec().into();
+        return by_provider(tls.names.iter().map(exactly).collect()).encode_to_vec().into();
     }
     let http2 = plan.http == UpstreamHttp::Http2;
     let make = |names: &PeerNames<'_>| by_secrets(&tls.certificates, names, http2).encode_to_vec().into();
@@ -117,16 +117,16 @@ fn by_secrets(source: &CertificateSource, names: &PeerNames<'_>, http2: bool) ->
     }
 }
 
-/// Encodes a context for gRPC, whose bootstrap has the certificates. It rejects any other field.
+/// Encodes a context for gRPC, whose bootstrap has the certificates. It rejects any other field, and a server rejects names.
 #[allow(deprecated, reason = "gRPC reads names from this field alone")]
-fn by_provider(names: &PeerNames<'_>) -> pb::CommonTlsContext {
+fn by_provider(match_subject_alt_names: Vec<StringMatcher>) -> pb::CommonTlsContext {
     let instance = |certificate: &str| pb::CertificateProviderPluginInstance {
         instance_name: PROVIDER.into(),
         certificate_name: certificate.into(),
     };
     let verified = pb::CertificateValidationContext {
         ca_certificate_provider_instance: Some(instance(AUTHORITIES)),
-        match_subject_alt_names: names.iter().map(exactly).collect(),
+        match_subject_alt_names,
         ..<_>::default()
     };
     pb::CommonTlsContext {
@@ -163,9 +163,22 @@ pub(super) fn server(tls: &InboundTls, http: bool) -> TransportSocket {
         require_client_certificate: Some(BoolValue { value: true }),
         ..<_>::default()
     };
+    receiving(&context)
+}
+
+/// Encodes the socket of a gRPC server with mesh TLS: the client proves an identity of any trust domain, which a filter compares.
+pub(super) fn grpc_server() -> TransportSocket {
+    receiving(&pb::DownstreamTlsContext {
+        common_tls_context: Some(by_provider(Vec::new())),
+        require_client_certificate: Some(BoolValue { value: true }),
+        ..<_>::default()
+    })
+}
+
+fn receiving(context: &pb::DownstreamTlsContext) -> TransportSocket {
     TransportSocket {
         name: "envoy.transport_sockets.tls".into(),
-        config_type: Some(ConfigType::TypedConfig(any(&context))),
+        config_type: Some(ConfigType::TypedConfig(any(context))),
     }
 }
 

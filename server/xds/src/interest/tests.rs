@@ -2,8 +2,9 @@
 
 use tributary_fixtures::{mk_egress, mk_policy, mk_sidecar};
 use tributary_model::{
-    ClientKind, ForwardingGateway, ForwardingServer, HostImport, HostPattern, ImportNamespace, Labels,
-    Namespace, Policy, PolicyKey, PolicyView, Shared, Sidecar,
+    AuthorizationAction, AuthorizationPolicy, ClientKind, ForwardingGateway, ForwardingServer, HostImport,
+    HostPattern, ImportNamespace, Labels, MtlsMode, Namespace, PeerAuthentication, Policy, PolicyKey,
+    PolicyView, Shared, Sidecar,
 };
 
 use super::*;
@@ -254,6 +255,44 @@ fn policy_wakes_only_clients_whose_class_it_changes() {
     let all = mk_importing("istio-system", "default", "", &["./*"]);
     assert_eq!(publish(&[mk_importing("shop", "a", "", &["web/*"]), all]), [false, false, true]);
     assert_eq!(publish(&[]), [true; 3]);
+}
+
+/// A thousand workloads with a PeerAuthentication and an AuthorizationPolicy each.
+#[test]
+fn inbound_policies_wake_the_workloads_that_they_select_and_no_other() {
+    const ALL: usize = 1_000;
+    let index = Arc::new(InterestIndex::default());
+    let selector = |n: usize| [("app", &*n.to_string())].into_iter().collect::<Labels>();
+    let peer = |n: usize, mode| {
+        let peers =
+            PeerAuthentication { selector: selector(n), mode: Some(mode), ..PeerAuthentication::default() };
+        mk_policy("shop", &format!("p{n}"), Policy::PeerAuthentication(peers))
+    };
+    let authorization = |n: usize, action| {
+        let (is_dry_run, rules, ignored) = (false, Arc::default(), Arc::default());
+        let policy = AuthorizationPolicy { selector: selector(n), action, is_dry_run, rules, ignored };
+        mk_policy("shop", &format!("a{n}"), Policy::AuthorizationPolicy(policy))
+    };
+    let both = |n| [peer(n, MtlsMode::Strict), authorization(n, AuthorizationAction::Allow)];
+    let policies: Vec<(PolicyKey, Shared<PolicyView>)> = (0..ALL).flat_map(both).collect();
+    let held = with_policies(&Catalog::default(), &policies);
+    let node = |n: usize| mk_node("shop", &[("app", &n.to_string())]);
+    let grpc = |n: usize| {
+        let node = ClientNode::clone(&node(n));
+        let class = ClientClass { kind: ClientKind::Grpc, ..node.class };
+        Arc::new(ClientNode { class, ..node })
+    };
+    let nodes = (0..ALL).map(node).chain([grpc(7)]);
+    let streams: Vec<Stream> =
+        nodes.map(|node| mk_stream_of(&index, &node, &held, Interest::Every)).collect();
+    for changed in [peer(7, MtlsMode::Disable), authorization(7, AuthorizationAction::Deny)] {
+        let others = policies.iter().filter(|(key, _)| *key != changed.0).cloned();
+        let now = with_policies(&held, &others.chain([changed.clone()]).collect::<Vec<_>>());
+        let changes = CatalogChanges { policies: [changed.0.clone()].into(), ..CatalogChanges::default() };
+        assert_eq!(index.published(&now, &changes, ObservedSince::default()), 2, "{}", changed.0);
+        let woken = streams.iter().enumerate().filter(|(_, stream)| stream.was_woken());
+        assert_eq!(woken.map(|(at, _)| at).collect::<Vec<_>>(), [7, ALL], "{}", changed.0);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tributary_answer::listens_at;
 use tributary_model::{Mono, Version};
 use tributary_proto::Variant;
 
@@ -14,7 +15,7 @@ use super::rejection::{Verdict, sorted};
 use super::subscription::{Requested, TypeSubscription};
 use super::{Session, TypeState};
 use crate::answers::{ClientClassKey, ResourceType, TypeMap};
-use crate::client::ClientNode;
+use crate::client::{ClientNode, ListenersWanted};
 
 /// State of one type at a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -242,10 +243,16 @@ impl SessionStatus {
     pub fn base_generation(&self) -> Option<u64> {
         self.base.as_ref().map(|base| base.catalog.generation)
     }
-    /// Whether the client subscribes to listeners or routes.
+    /// Returns which listeners or routes the client subscribes to.
     #[must_use]
-    pub fn wants_listeners(&self) -> bool {
-        [ResourceType::Listener, ResourceType::Route].iter().any(|kind| self.kinds[*kind].watch.is_some())
+    pub fn listeners_wanted(&self) -> ListenersWanted {
+        let watch = |kind: ResourceType| self.kinds[kind].watch.as_ref();
+        let Some(listeners) = watch(ResourceType::Listener) else {
+            let has_routes = watch(ResourceType::Route).is_some();
+            return if has_routes { ListenersWanted::Outbound } else { ListenersWanted::Nothing };
+        };
+        let receives = listeners.names.iter().any(|name| listens_at(name).is_some());
+        if receives { ListenersWanted::Inbound } else { ListenersWanted::Outbound }
     }
     /// Returns the number of names with a recorded version, for tests of memory use.
     #[must_use]

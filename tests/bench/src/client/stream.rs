@@ -60,7 +60,7 @@ impl Stream {
             head: Some(head),
             body: None,
             pending,
-            node: Some(node(n, &namespace)),
+            node: Some(node(n, &namespace, mode.is_meshed())),
             names,
             held,
         })
@@ -265,15 +265,13 @@ fn cut(pending: &mut BytesMut) -> Option<Bytes> {
     Some(message.split_off(5))
 }
 
-/// Returns `Node { id, cluster, metadata }` of a sidecar of its own workload.
-fn node(n: usize, namespace: &str) -> Vec<u8> {
-    let mut value = BytesMut::new();
-    wire::put(&mut value, 3, namespace.as_bytes());
-    let mut entry = BytesMut::new();
-    wire::put(&mut entry, 1, b"NAMESPACE");
-    wire::put(&mut entry, 2, &value);
+/// Returns `Node { id, cluster, metadata }` of a sidecar of its own workload; Istio's agent gives it certificates if it is `meshed`.
+fn node(n: usize, namespace: &str, meshed: bool) -> Vec<u8> {
     let mut fields = BytesMut::new();
-    wire::put(&mut fields, 1, &entry);
+    wire::put(&mut fields, 1, &field("NAMESPACE", namespace));
+    if meshed {
+        wire::put(&mut fields, 1, &field("ISTIO_VERSION", "1.30.3"));
+    }
     let mut node = BytesMut::new();
     let address = format!("10.255.{}.{}", n >> 8 & 255, n & 255);
     let id = format!("sidecar~{address}~bench-{n}.{namespace}~{namespace}.svc.cluster.local");
@@ -281,6 +279,15 @@ fn node(n: usize, namespace: &str) -> Vec<u8> {
     wire::put(&mut node, 2, b"bench");
     wire::put(&mut node, 3, &fields);
     node.to_vec()
+}
+
+/// Returns a field of metadata that is a text.
+fn field(name: &str, text: &str) -> BytesMut {
+    let (mut value, mut entry) = (BytesMut::new(), BytesMut::new());
+    wire::put(&mut value, 3, text.as_bytes());
+    wire::put(&mut entry, 1, name.as_bytes());
+    wire::put(&mut entry, 2, &value);
+    entry
 }
 
 fn check_clusters(response: &Response) -> Result<()> {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use tributary_model::{
-    Basis, ConnectionPool, DeclaredPolicy, DestinationRule, ExportTo, Fact, HostPattern, Hostname,
-    HttpAction, HttpRoute, ObjectId, OutlierDetection, Policy, PolicyKey, PolicyKind, PortPolicies,
-    RegistryUpdate, RouteDestination, RoutePosition, RouteSettings, Source, Subset, SubsetRule,
-    TrafficPolicy, VirtualService, WeightedDestination,
+    Attribute, AttributeMatch, AuthorizationAction, AuthorizationPolicy, AuthorizationRule, Basis,
+    ConnectionPool, DeclaredPolicy, DestinationRule, ExportTo, Fact, HostPattern, Hostname, HttpAction,
+    HttpRoute, MtlsMode, ObjectId, OutlierDetection, PeerAuthentication, Policy, PolicyKey, PolicyKind,
+    PortPolicies, RegistryUpdate, RouteDestination, RoutePosition, RouteSettings, Source, Subset, SubsetRule,
+    TrafficPolicy, ValueMatch, VirtualService, WeightedDestination,
 };
 
 use super::World;
@@ -20,6 +21,9 @@ pub(crate) struct Policies {
     pub(crate) rules: bool,
     /// A VirtualService.
     pub(crate) routes: bool,
+    /// Mesh TLS with an identity of its own, and a DestinationRule without a subset. The namespace has a PeerAuthentication
+    /// and an AuthorizationPolicy.
+    pub(crate) mesh: bool,
 }
 
 impl World {
@@ -31,12 +35,13 @@ impl World {
             labels: v1.into_iter().collect(),
             policies: PortPolicies::default(),
         };
+        let subsets = if self.policies.mesh { Arc::default() } else { [subset].into() };
         let rule = DestinationRule {
             host: HostPattern::new(self.host(service))?,
             export: ExportTo::default(),
             selector: Default::default(),
             policies: PortPolicies::new(settings(connections), Default::default()),
-            subsets: [subset].into(),
+            subsets,
             ignored: Arc::default(),
         };
         let (kind, name) = (PolicyKind::DestinationRule, format!("service-{service}"));
@@ -70,6 +75,36 @@ impl World {
         };
         let (kind, name) = (PolicyKind::VirtualService, format!("service-{service}"));
         self.policy(service, kind, &name, Policy::VirtualService(routes))
+    }
+
+    /// Returns the policies of inbound connections of the first namespace: mesh TLS alone, from ten accounts.
+    pub(crate) fn inbound(&self) -> Result<[RegistryUpdate; 2]> {
+        let peers = PeerAuthentication { mode: Some(MtlsMode::Strict), ..PeerAuthentication::default() };
+        let account = |n| ValueMatch::Exact(self.identity(n).trim_start_matches("spiffe://").into());
+        let values = (0..10).map(account).collect();
+        let from = AttributeMatch { of: Attribute::Principal, values, not: Arc::default() };
+        let rule = AuthorizationRule { from: [[from].into()].into(), ..AuthorizationRule::default() };
+        let authorization = AuthorizationPolicy {
+            selector: Default::default(),
+            action: AuthorizationAction::Allow,
+            is_dry_run: false,
+            rules: [rule].into(),
+            ignored: Arc::default(),
+        };
+        Ok([
+            self.policy(0, PolicyKind::PeerAuthentication, "all", Policy::PeerAuthentication(peers))?,
+            self.policy(
+                0,
+                PolicyKind::AuthorizationPolicy,
+                "all",
+                Policy::AuthorizationPolicy(authorization),
+            )?,
+        ])
+    }
+
+    /// Returns the identity of a service's endpoints.
+    pub(crate) fn identity(&self, service: usize) -> String {
+        format!("spiffe://cluster.local/ns/{}/sa/service-{service}", self.namespace(service))
     }
 
     /// Returns a policy in the namespace of a service.

@@ -3,6 +3,7 @@
 //! how its request arrived.
 
 mod authorization;
+mod grpc_server;
 mod inbound;
 mod tokens;
 
@@ -18,8 +19,9 @@ use serde_json::{Value, json};
 use tributary_suites::ads::SDS;
 use tributary_suites::http_client::get_as;
 use tributary_suites::{
-    Authority, Backend, Entry, Envoy, EnvoyConfig, Files, GrpcClient, GrpcConfig, Identity, Language, Load,
-    LoadPlan, ScriptedAds, ServerOptions, TestServer, Variant, Workload, eventually, outbound, ports,
+    Authority, Backend, Entry, Envoy, EnvoyConfig, Files, GrpcClient, GrpcConfig, GrpcServer, Identity,
+    Language, Load, LoadPlan, ScriptedAds, ServerOptions, TestServer, Variant, Workload, eventually,
+    outbound, ports,
 };
 
 const SOON: Duration = Duration::from_secs(20);

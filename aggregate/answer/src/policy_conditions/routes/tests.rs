@@ -168,7 +168,13 @@ fn destination_behind_a_fault_that_refuses_all_requests_lacks_nothing() {
 fn mk_selectable(namespace: &str) -> crate::policy_conditions::Selectable {
     let kind = tributary_model::ClientKind::Sidecar;
     let namespace = mk_ns(namespace);
-    crate::policy_conditions::Selectable { kind, namespace, labels: Default::default(), is_known: true }
+    crate::policy_conditions::Selectable {
+        kind,
+        is_grpc_server: false,
+        namespace,
+        labels: Default::default(),
+        is_known: true,
+    }
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn sidecars_of_connected_clients_must_import_the_host_of_keys() {
     let keys = [mk_fetched("https://tls.test", "tls.test", 443)];
     let client = |namespace: &str, kind| Selectable {
         kind,
+        is_grpc_server: false,
         namespace: mk_ns(namespace),
         labels: Labels::default(),
         is_known: true,
@@ -117,6 +118,7 @@ fn keys_of_a_policy_of_the_root_namespace_are_looked_for_where_its_workloads_are
         catalog.policies.insert(key.clone(), view);
         let client = |namespace: &&str| Selectable {
             kind: ClientKind::Sidecar,
+            is_grpc_server: false,
             namespace: mk_ns(namespace),
             labels: Labels::default(),
             is_known: true,

@@ -4,6 +4,8 @@
 //! other matchers do, because Envoy bounds the size of these. A certificate of the mesh has one URI, so that matchers which must
 //! all match are about the same.
 
+use std::sync::Arc;
+
 use envoy_types::pb::envoy::config::rbac::v3::Principal;
 use envoy_types::pb::envoy::config::rbac::v3::principal::{Authenticated, Identifier, Set};
 use envoy_types::pb::envoy::r#type::matcher::v3::{MetadataMatcher, StringMatcher};
@@ -40,6 +42,11 @@ pub(super) const fn of(identifier: Identifier) -> Principal {
 
 const fn authenticated(name: StringMatcher) -> Principal {
     of(Identifier::Authenticated(Authenticated { principal_name: Some(name) }))
+}
+
+/// Returns the condition that a client has an identity of one of these trust domains.
+pub(super) fn of_domains(domains: &[Arc<str>]) -> Principal {
+    Principal::or(domains.iter().map(|domain| authenticated(prefix(&format!("{SCHEME}{domain}/")))).collect())
 }
 
 /// `*` alone is any certificate with a name.

@@ -5,17 +5,40 @@
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::rbac::v3::Policy;
+use tributary_answer::grpc_checks;
 use tributary_model::{AttributeMatch, AuthorizationRule};
 
 use super::attributes::{Condition, has_one};
+
+/// What runs a filter, which decides what it can check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checker {
+    /// Envoy, for each request.
+    Requests,
+    /// Envoy, for each connection of which no request is read.
+    Connections,
+    /// A gRPC server, for each request (gRFC A41).
+    Grpc,
+}
+
+impl Checker {
+    /// Whether it can compare an attribute with these values.
+    fn checks(self, found: &AttributeMatch) -> bool {
+        match self {
+            Self::Requests => true,
+            Self::Connections => !found.of.is_of_requests(),
+            Self::Grpc => grpc_checks(found),
+        }
+    }
+}
 
 /// How rules become those of a filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     /// Trust domains of the mesh.
     pub(super) domains: &'a [Arc<str>],
-    /// Whether the filter reads requests.
-    pub(super) reads_requests: bool,
+    /// What runs the filter.
+    pub(super) checker: Checker,
     /// Whether a rule is kept without a condition that the filter cannot check, so that it matches more. Rules of policies that
     /// accept requests are dropped instead.
     pub(super) widens: bool,
@@ -65,7 +88,7 @@ fn all_of<'a, T: Term>(
 ) -> Option<T> {
     let mut terms = Vec::new();
     for found in conditions {
-        let is_known = context.reads_requests || !found.of.is_of_requests();
+        let is_known = context.checker.checks(found);
         for (values, inverts) in [(&found.values, false), (&found.not, true)] {
             if values.is_empty() {
                 continue;

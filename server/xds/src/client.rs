@@ -183,6 +183,11 @@ impl ClientNode {
         let is_grpc_server = kind == ClientKind::Grpc && wants == ListenersWanted::Inbound;
         Some(Selectable { kind, is_grpc_server, namespace, labels, is_known })
     }
+    /// Whether the client has these labels in a generation: its workload, else its node.
+    pub(crate) fn has_labels(&self, catalog: &Catalog, labels: &Labels) -> bool {
+        let own = self.own(catalog);
+        labels.is_subset_of(own.first().map_or(&self.labels, |(_, view)| &view.workload.labels))
+    }
     /// Only a sidecar is looked up: any other client with the same address is not the workload.
     fn own<'c>(&self, catalog: &'c Catalog) -> Vec<(&'c WorkloadKey, &'c WorkloadView)> {
         if self.workload.is_none() {

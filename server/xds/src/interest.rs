@@ -177,7 +177,7 @@ impl InterestIndex {
             woken += wake_of(&self.own, host, |wake| wake.wake(observed));
         }
         woken += self.attached.wake_workloads(before, now, observed);
-        woken + self.attached.wake(now, &changed.policies, observed)
+        woken + self.attached.wake((before, now), &changed.policies, observed)
     }
     /// Returns the number of indexed hosts and of registered streams.
     #[must_use]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -33,6 +34,7 @@ pub struct GrpcConfig {
     metadata: Value,
     locality: (String, String, String),
     certificates: Option<Value>,
+    token: Option<(PathBuf, PathBuf)>,
 }
 
 impl GrpcConfig {
@@ -44,7 +46,14 @@ impl GrpcConfig {
             metadata: json!({"GENERATOR": "grpc"}),
             locality: <_>::default(),
             certificates: None,
+            token: None,
         }
+    }
+
+    /// Connects by TLS, and presents the token of this file; only for Python.
+    pub fn token(mut self, authority: &Authority, file: &Path) -> Self {
+        self.token = Some((authority.file(), file.to_owned()));
+        self
     }
 
     /// Sets the node id.
@@ -80,11 +89,16 @@ impl GrpcConfig {
     /// Returns the value of GRPC_XDS_BOOTSTRAP_CONFIG.
     pub fn bootstrap(&self) -> String {
         let (region, zone, sub_zone) = &self.locality;
-        let server = json!({
+        let mut server = json!({
             "server_uri": self.ads.to_string(),
             "channel_creds": [{"type": "insecure"}],
             "server_features": ["xds_v3"],
         });
+        if let Some((authority, token)) = &self.token {
+            server["server_uri"] = json!(format!("localhost:{}", self.ads.port()));
+            server["channel_creds"] = json!([{"type": "tls", "config": {"ca_certificate_file": authority}}]);
+            server["call_creds"] = json!([{"type": "jwt_token_file", "config": {"jwt_token_file": token}}]);
+        }
         let locality = json!({"region": region, "zone": zone, "sub_zone": sub_zone});
         let node =
             json!({"id": self.node_id, "cluster": "tests", "metadata": self.metadata, "locality": locality});
@@ -154,6 +168,7 @@ impl GrpcClient {
             Language::JavaScript => javascript()?,
         };
         command.env("GRPC_XDS_BOOTSTRAP_CONFIG", config.bootstrap());
+        command.env("GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS", "true");
         command
             .env_remove("http_proxy")
             .env_remove("https_proxy")

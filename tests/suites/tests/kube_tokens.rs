@@ -14,7 +14,8 @@ use tributary_suites::envoy::{sidecar_id, sidecar_metadata};
 use tributary_suites::kube::remotes::{mk_declaration, start_pair};
 use tributary_suites::kube::{Login, READ, READABLE, Watched, mk_namespace};
 use tributary_suites::{
-    AdsClient, ApiServer, Authority, Envoy, EnvoyConfig, Follower, TestServer, Variant, eventually, outbound,
+    AdsClient, ApiServer, Authority, Envoy, EnvoyConfig, Follower, GrpcClient, GrpcConfig, Language,
+    TestServer, Variant, eventually, outbound,
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -265,6 +266,51 @@ async fn envoy_proves_itself_by_a_token_or_a_certificate() -> Result<()> {
         let status = client.expect_end(SOON).await?;
         let expected = if other.is_some() { PERMISSION_DENIED } else { UNAUTHENTICATED };
         ensure!(status.code == expected && status.message.contains("TRB0603"), "{status}");
+    }
+    Ok(())
+}
+
+/// A gRPC client presents the token of a file, which its call credentials read again, and is served as its account.
+#[tokio::test]
+async fn grpc_client_proves_itself_by_a_token() -> Result<()> {
+    let cluster = ApiServer::start().await?;
+    cluster.api().fill_pay(PORT, &["10.77.0.10"]).await?;
+    account(&cluster).await?;
+    let (authority, folder) = (Authority::new()?, TempDir::new()?);
+    let identity = authority.server("xds")?;
+    let mut watched = Watched::by_admin(&cluster)?.arg("--xds-tokens");
+    for (flag, file) in [("--xds-cert", &identity.certificate_file), ("--xds-key", &identity.key_file)] {
+        watched = watched.arg(flag).arg(&file.display().to_string());
+    }
+    let (server, _config) = watched.start().await?;
+    let other = cluster.api().token_of("default", "web", &["other"]).await?;
+    for (at, (token, is_served)) in [(good(&cluster).await?, true), (other, false)].into_iter().enumerate() {
+        let (file, id) = (
+            folder.path().join(at.to_string()),
+            format!("sidecar~10.0.0.9~web-{at}.default~default.svc.cluster.local"),
+        );
+        std::fs::write(&file, token)?;
+        let metadata =
+            serde_json::json!({"GENERATOR": "grpc", "NAMESPACE": "default", "CLUSTER_ID": "Kubernetes"});
+        let config = GrpcConfig::new(server.xds()).node_id(&id).metadata(metadata).token(&authority, &file);
+        let mut client = GrpcClient::start(Language::Python, &config).await?;
+        client.start_load(&format!("{PAY}:{PORT}"), 1, 1).await?;
+        if is_served {
+            eventually("the client with its identity", SOON, || async {
+                let shown = server.client(&id).await?;
+                ensure!(shown["identity"] == WEB && shown["proof"] == "token", "{shown}");
+                Ok(())
+            })
+            .await?;
+        } else {
+            eventually("the refusal of a token for another audience", SOON, || async {
+                let refused = server.metric("tributary_token_reviews_total{result=\"refused\"}").await?;
+                ensure!(refused > 0.0, "no token was refused");
+                Ok(())
+            })
+            .await?;
+            ensure!(server.client(&id).await.is_err(), "a token for another audience proves nothing");
+        }
     }
     Ok(())
 }

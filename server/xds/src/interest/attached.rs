@@ -1,12 +1,14 @@
 //! Streams whose class may change: with the policies of their namespace or the root namespace, and with the
 //! workloads at their addresses.
 //!
-//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Sidecars,
-//! EnvoyFilters, PeerAuthentications, AuthorizationPolicies and RequestAuthentications change classes; other kinds wake the readers of the services that they change.
+//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Classes are computed
+//! for the clients alone that the policy selects before or after the change. Sidecars, EnvoyFilters, PeerAuthentications,
+//! AuthorizationPolicies, RequestAuthentications and Gateways change classes; other kinds wake the readers of the services that they change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use imbl::ordmap::DiffItem;
@@ -27,11 +29,18 @@ struct Member {
     wake: Arc<Wake>,
     node: Arc<ClientNode>,
     class: ClientClassKey,
+    /// Number of publications before it was registered.
+    since: u64,
 }
 
 impl Member {
     fn moves(&self, now: &Catalog) -> bool {
         self.node.at(now).0 != *self.class
+    }
+    /// Whether a policy selects the client in a generation.
+    fn is_selected(&self, catalog: &Catalog, key: &PolicyKey) -> bool {
+        let selector = catalog.policies.get(key).map(|view| view.policy().selector());
+        selector.is_some_and(|of| of.is_none_or(|labels| self.node.has_labels(catalog, labels)))
     }
     fn is_router(&self) -> bool {
         self.class.kind == ClientKind::Router
@@ -43,6 +52,37 @@ impl Member {
 pub(super) struct Attached {
     members: DashMap<Namespace, HashMap<u64, Member>>,
     addresses: DashMap<IpAddr, Waiters>,
+    /// Number of publications that changed policies.
+    publications: AtomicU64,
+}
+
+/// What a publication changes.
+struct Publication<'a> {
+    before: &'a Catalog,
+    now: &'a Catalog,
+    /// Policies that may change classes.
+    changed: Vec<&'a PolicyKey>,
+    number: u64,
+    observed: ObservedSince,
+}
+
+impl Publication<'_> {
+    /// Whether a client's class may change. A stream that was registered since the publication before may have its class from a
+    /// generation between the two.
+    fn concerns(&self, member: &Member) -> bool {
+        let selects = |catalog, key: &&PolicyKey| member.is_selected(catalog, key);
+        member.since + 1 >= self.number
+            || self.changed.iter().any(|key| selects(self.before, key) || selects(self.now, key))
+    }
+    /// Wakes those of some members whose class changes.
+    fn wake_moved(&self, members: &HashMap<u64, Member>, wakes: fn(&Member) -> bool) -> usize {
+        let concerned = || members.values().filter(|member| wakes(member) && self.concerns(member));
+        let most = MAX_READS / concerned().count().max(1);
+        let read = self.now.policies.keys().filter(|key| changes_classes(key.kind));
+        let all = read.take(most + 1).count() > most;
+        let moved = concerned().filter(|member| all || member.moves(self.now));
+        moved.map(|member| member.wake.wake(self.observed)).count()
+    }
 }
 
 impl Attached {
@@ -57,8 +97,11 @@ impl Attached {
         let Some(namespace) = class.namespace.as_ref().filter(|_| class.kind != ClientKind::Envoy) else {
             return;
         };
-        let member = Member { wake: Arc::clone(wake), node: Arc::clone(node), class: class.clone() };
-        self.members.entry(namespace.clone()).or_default().insert(id, member);
+        let mut members = self.members.entry(namespace.clone()).or_default();
+        // read under the lock, which a publication takes after it has counted itself
+        let since = self.publications.load(Ordering::Acquire);
+        let (wake, node, class) = (Arc::clone(wake), Arc::clone(node), class.clone());
+        members.insert(id, Member { wake, node, class, since });
     }
     pub(super) fn remove(&self, id: u64, node: &ClientNode) {
         if let Some(namespace) = &node.class.namespace {
@@ -78,29 +121,30 @@ impl Attached {
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.addresses.is_empty()
     }
-    /// Wakes the streams whose class changes with these policies, and returns their number.
+    /// Wakes the streams whose class changes with these policies between two generations, and returns their number.
     pub(super) fn wake(
         &self,
-        now: &Catalog,
+        (before, now): (&Catalog, &Catalog),
         changed: &BTreeSet<PolicyKey>,
         observed: ObservedSince,
     ) -> usize {
-        let of_classes = changed.iter().filter(|key| changes_classes(key.kind));
+        let changed: Vec<&PolicyKey> = changed.iter().filter(|key| changes_classes(key.kind)).collect();
+        let number = self.publications.fetch_add(1, Ordering::AcqRel) + 1;
+        let publication = Publication { before, now, changed, number, observed };
         let (gateways, others): (Vec<&PolicyKey>, Vec<&PolicyKey>) =
-            of_classes.partition(|key| key.kind == PolicyKind::Gateway);
+            publication.changed.iter().partition(|key| key.kind == PolicyKind::Gateway);
         let namespaces: BTreeSet<&Namespace> = others.into_iter().map(|key| &key.namespace).collect();
         let root = now.settings.root_namespace();
         let of_all = |wakes: fn(&Member) -> bool| -> usize {
-            self.members.iter().map(|members| wake_moved(&members, wakes, now, observed)).sum()
+            self.members.iter().map(|members| publication.wake_moved(&members, wakes)).sum()
         };
         if root.is_some_and(|root| namespaces.contains(&root)) {
             return of_all(|_| true);
         }
         // a Gateway selects routers of every namespace, and no other client
         let routers = if gateways.is_empty() { 0 } else { of_all(Member::is_router) };
-        let of = |namespace| {
-            self.members.get(namespace).map_or(0, |all| wake_moved(&all, |_| true, now, observed))
-        };
+        let of =
+            |namespace| self.members.get(namespace).map_or(0, |all| publication.wake_moved(&all, |_| true));
         routers + namespaces.into_iter().map(of).sum::<usize>()
     }
     /// Wakes the streams at the addresses of workloads that differ between two generations.
@@ -115,20 +159,6 @@ impl Attached {
         let of = |ip| self.addresses.get(&ip).map_or(0, |all| wake_each(&all, |wake| wake.wake(observed)));
         changed.into_iter().map(of).sum()
     }
-}
-
-/// Wakes those of some members whose class changes.
-fn wake_moved(
-    members: &HashMap<u64, Member>,
-    wakes: fn(&Member) -> bool,
-    now: &Catalog,
-    observed: ObservedSince,
-) -> usize {
-    let most = MAX_READS / members.len().max(1);
-    let read = now.policies.keys().filter(|key| changes_classes(key.kind));
-    let all = read.take(most + 1).count() > most;
-    let moved = members.values().filter(|member| wakes(member) && (all || member.moves(now)));
-    moved.map(|member| member.wake.wake(observed)).count()
 }
 
 const fn changes_classes(kind: PolicyKind) -> bool {

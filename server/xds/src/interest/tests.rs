@@ -285,14 +285,42 @@ fn inbound_policies_wake_the_workloads_that_they_select_and_no_other() {
     let nodes = (0..ALL).map(node).chain([grpc(7)]);
     let streams: Vec<Stream> =
         nodes.map(|node| mk_stream_of(&index, &node, &held, Interest::Every)).collect();
+    let publish = |now: &Arc<Catalog>, key: &PolicyKey| {
+        let changes = CatalogChanges { policies: [key.clone()].into(), ..CatalogChanges::default() };
+        index.published(now, &changes, ObservedSince::default())
+    };
+    let woken = || -> Vec<usize> {
+        streams.iter().enumerate().filter(|(_, stream)| stream.was_woken()).map(|(at, _)| at).collect()
+    };
+    // classes of streams that have just been registered are compared at any change
+    for _ in 0..2 {
+        publish(&held, &policies[0].0);
+        woken();
+    }
     for changed in [peer(7, MtlsMode::Disable), authorization(7, AuthorizationAction::Deny)] {
         let others = policies.iter().filter(|(key, _)| *key != changed.0).cloned();
         let now = with_policies(&held, &others.chain([changed.clone()]).collect::<Vec<_>>());
-        let changes = CatalogChanges { policies: [changed.0.clone()].into(), ..CatalogChanges::default() };
-        assert_eq!(index.published(&now, &changes, ObservedSince::default()), 2, "{}", changed.0);
-        let woken = streams.iter().enumerate().filter(|(_, stream)| stream.was_woken());
-        assert_eq!(woken.map(|(at, _)| at).collect::<Vec<_>>(), [7, ALL], "{}", changed.0);
+        assert_eq!(publish(&now, &changed.0), 2, "{}", changed.0);
+        assert_eq!(woken(), [7, ALL], "{}", changed.0);
+        publish(&held, &changed.0);
+        woken();
     }
+}
+
+/// A stream takes its class from a generation between two publications, which lack the policy that it has then.
+#[test]
+fn class_from_a_generation_between_two_publications_is_compared() {
+    let index = Arc::new(InterestIndex::default());
+    let (key, view) = mk_importing("shop", "a", "pay", &["./*"]);
+    let (without, with) =
+        (Arc::new(Catalog::default()), with_policies(&Catalog::default(), &[(key.clone(), view)]));
+    let changes = CatalogChanges { policies: [key].into(), ..CatalogChanges::default() };
+    for _ in 0..3 {
+        index.published(&without, &changes, ObservedSince::default());
+    }
+    let stream = mk_stream_of(&index, &mk_node("shop", &[("app", "pay")]), &with, Interest::Every);
+    index.published(&without, &changes, ObservedSince::default());
+    assert!(stream.was_woken(), "its class is that of the generation between");
 }
 
 #[test]

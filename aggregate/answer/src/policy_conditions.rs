@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Catalog, ClientKind, Code, CollectionKind, Condition, HostImport, HostPattern, ImportNamespace, Labels,
-    Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, ServiceView, Sidecar,
+    Namespace, Policy, PolicyKey, PolicyKind, PolicyView, PortNumber, ServiceView, Sidecar,
 };
 
 use crate::peer_modes::peer_policies;
@@ -91,6 +91,9 @@ pub fn policy_conditions(
     for (key, view) in policies().filter(|(key, view)| has_hosts && has_effect(catalog, key, view)) {
         add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
         add(key, proxy::unreachable_proxy(catalog, key, view));
+    }
+    for (key, view) in policies().filter(|_| has_hosts) {
+        add(key, hosts.unmatched_servers(view));
     }
     if services_known {
         let mut rules = rules::RuleConditions::new(catalog, beside, wanted);
@@ -274,6 +277,14 @@ fn conflict(catalog: &Catalog, key: &PolicyKey, rivals: &[PolicyKey]) -> Conditi
     Condition { code: Code::POLICY_CONFLICT, objects, message: message.into() }
 }
 
+/// Returns a message about some hosts, of which it names a few.
+fn named(about: &str, lost: &[String]) -> String {
+    let shown = lost.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = lost.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{about}: {shown}{more}")
+}
+
 fn condition(code: Code, view: &PolicyView, message: String) -> Condition {
     Condition { code, objects: [view.declared.source.reference()].into(), message: message.into() }
 }
@@ -365,12 +376,26 @@ impl<'c> Hosts<'c> {
                 return None;
             }
         }
-        let shown = lost.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = lost.len().saturating_sub(MAX_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let message =
-            format!("these egress hosts match no service that its workloads may see: {shown}{more}");
-        (!lost.is_empty()).then(|| condition(Code::EGRESS_HOST_UNMATCHED, view, message))
+        let about = "these egress hosts match no service that its workloads may see";
+        (!lost.is_empty()).then(|| condition(Code::EGRESS_HOST_UNMATCHED, view, named(about, &lost)))
+    }
+    /// Returns the condition of a Gateway whose servers have hosts that match no service at all. Which services its routers may
+    /// see depends on their namespaces.
+    fn unmatched_servers(&mut self, view: &PolicyView) -> Option<Condition> {
+        let Policy::Gateway(gateway) = view.policy() else { return None };
+        let hosts = gateway.servers.iter().flat_map(|server| server.hosts.iter());
+        let hosts: BTreeSet<&HostImport> = hosts.filter(|one| !is_usual(one, None, None)).collect();
+        let mut lost: Vec<String> = Vec::new();
+        for import in hosts {
+            if matches!(self.find(import, None, None), Found::Nothing) {
+                lost.push(import.to_string());
+            }
+            if self.looks > MAX_LOOKS {
+                return None;
+            }
+        }
+        let about = "these hosts of its servers match no service";
+        (!lost.is_empty()).then(|| condition(Code::SERVER_HOST_UNMATCHED, view, named(about, &lost)))
     }
     fn find(&mut self, import: &HostImport, own: Option<&Namespace>, port: Option<PortNumber>) -> Found {
         let namespace = match &import.namespace {

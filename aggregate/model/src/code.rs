@@ -178,6 +178,7 @@ codes! {
 
     480 SERVERS_NOT_SERVED "servers of a Gateway are not served" => "nothing, if another control plane serves them; of Gateways, servers of mode AUTO_PASSTHROUGH are served, which forward mesh TLS between networks";
     481 POLICY_NOT_FOR_GRPC "connected gRPC servers apply a policy in part" => "see the message; use a sidecar, or conditions that gRPC servers check";
+    482 SERVER_HOST_UNMATCHED "hosts of a Gateway match no service" => "correct the hosts of its servers, or declare the service";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

@@ -1,8 +1,9 @@
 //! Conditions of policies over small catalogs.
 
 use tributary_model::{
-    AuthorizationPolicy, ClusterId, EgressProxy, EndpointInputs, ObjectId, OutboundMode, PeerAuthentication,
-    Policy, Shared, Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
+    AuthorizationPolicy, ClusterId, EgressProxy, EndpointInputs, ForwardingGateway, ForwardingServer,
+    ObjectId, OutboundMode, PeerAuthentication, Policy, Shared, Source, Visibility, Workload, WorkloadKind,
+    WorkloadName, WorkloadView,
 };
 
 use super::*;
@@ -35,6 +36,24 @@ fn shown(catalog: &Catalog, clients: &[Selectable]) -> Vec<String> {
     let all = policy_conditions(catalog, Beside { clients, elsewhere: None }, &|_| true);
     let line = |key: &PolicyKey, one: &Condition| format!("{}: {} {}", key.name, one.code, one.message);
     all.iter().flat_map(|(key, list)| list.iter().map(move |one| line(key, one))).collect()
+}
+
+#[test]
+fn hosts_of_a_gateway_that_match_no_service_are_named() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["shop/pay.shop.svc", "shop/*", "*/*.shop.svc", "*/*", "shop/stock.shop.svc"], ""),
+        (&["*/pya.shop.svc", "shpo/*", "./img.web.svc"], "*/pya.shop.svc, shpo/*"),
+    ];
+    for (hosts, named) in cases {
+        let hosts = mk_egress(&[(None, hosts)])[0].hosts.clone();
+        let server = ForwardingServer { port: mk_port(15_443), bind: None, hosts };
+        let gateway = ForwardingGateway { servers: [server].into(), ..ForwardingGateway::default() };
+        // a Sidecar of the namespace does not concern it
+        let policies = vec![mk_policy("web", "g", Policy::Gateway(gateway)), mk_importing("web", &["*/*"])];
+        let want = format!("g: TRB0482 these hosts of its servers match no service: {named}");
+        let want = if named.is_empty() { Vec::new() } else { vec![want] };
+        assert_eq!(shown(&mk_with(policies), &[]), want, "{named}");
+    }
 }
 
 #[test]

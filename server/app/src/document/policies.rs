@@ -319,6 +319,15 @@ pub fn is_of_part(code: Code) -> bool {
     code == Code::PATCH_FIELD_UNKNOWN || code == Code::FIELD_UNKNOWN
 }
 
+/// Returns the state of a policy with a valid version. A Gateway without a server that is served does nothing.
+fn status(policy: &Policy, is_kept: bool) -> &'static str {
+    match policy {
+        _ if is_kept => "Quarantined",
+        Policy::Gateway(gateway) if gateway.servers.is_empty() => "NotServed",
+        _ => "Served",
+    }
+}
+
 /// Returns the item of an object of which no version is served, for this reason.
 fn without_version(problem: &ProblemView, reason: String) -> PolicyItem {
     let ObjectId { kind, namespace, name } = &problem.object.id;
@@ -360,7 +369,7 @@ fn item(
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        status: if is_kept { "Quarantined" } else { "Served" }.to_owned(),
+        status: status(view.policy(), is_kept).to_owned(),
         dry_run: view.authorization_policy().is_some_and(|policy| policy.is_dry_run),
         code: problem.map(|problem| problem.problem.code.to_string()).unwrap_or_default(),
         reason: problem.map(kept).unwrap_or_default(),

@@ -129,7 +129,7 @@ type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass,
 const ATTRIBUTES: [Attribute; 18] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
-        "Sidecar",
+        "Sidecar or Gateways",
         |c| text(c.sidecar.as_ref().map(|s| format!("{}/{}", s.key.namespace, s.key.name)).as_ref()),
         |to, from| to.sidecar.clone_from(&from.sidecar),
     ),

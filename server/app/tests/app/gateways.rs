@@ -116,15 +116,25 @@ spec:
     hosts: [\"*\"]
 ";
 
+const INGRESS: &str = "apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: ingress, namespace: istio-system}
+spec:
+  servers: [{port: {number: 443, protocol: HTTPS}, tls: {mode: SIMPLE, credentialName: c}, hosts: [\"*\"]}]
+";
+
 #[tokio::test]
 async fn gateways_are_shown_with_what_is_not_served() {
-    let dir = mk_folder(&[("a.yaml", EAST_WEST.to_owned())]);
+    let dir = mk_folder(&[("a.yaml", EAST_WEST.to_owned()), ("b.yaml", INGRESS.to_owned())]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     let table = world.until("get policies Gateway -o wide", "cross").await;
     let row = table.lines().find(|line| line.contains("cross")).unwrap();
     for part in ["Served", "istio=eastwestgateway", "a.yaml:1:1", "TRB0480", "*/*.local"] {
         assert!(row.contains(part), "no {part:?} in {row}");
     }
+    assert!(row.contains(" Served ") && row.contains("TRB0482") && row.contains("shop/*"), "{row}");
+    let ingress = table.lines().find(|line| line.contains("ingress")).unwrap();
+    assert!(ingress.contains("NotServed") && ingress.contains("TRB0480"), "{ingress}");
     let one = world.run("get policies Gateway/istio-system/cross -o json").await.out;
     let one: serde_json::Value = serde_json::from_str(&one).unwrap();
     let want = serde_json::json!({

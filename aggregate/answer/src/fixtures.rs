@@ -67,6 +67,7 @@ pub(crate) fn mk_gated(all: &[(&str, &[(&str, &str)])]) -> Arc<[Arc<GatedNetwork
         cluster: ClusterId::new(cluster).ok(),
         address: address.parse().unwrap(),
         port: mk_port(15443),
+        name: None,
     };
     let network = |(id, gateways): &(&str, &[(&str, &str)])| {
         let gateways = gateways.iter().map(socket).collect();

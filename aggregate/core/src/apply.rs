@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tributary_model::{
     CollectionKind, DeclKey, Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Evidence, Fact,
     FactId, FactKey, FederatedService, Gateway, GatewayKey, Hostname, Mono, PolicyKey, Record, Resolution,
-    Settings, Workload, WorkloadKey,
+    ResolvedName, Settings, Workload, WorkloadKey,
 };
 
 use crate::removal::difference::loses;
@@ -35,6 +35,7 @@ impl State {
             Fact::Settings(value) => self.put_settings(shard, value),
             Fact::FederatedService(host, value) => self.put_federated(shard, host, value),
             Fact::Policy(key, value) => self.put_policy(shard, key, value),
+            Fact::GatewayName(name, value) => self.put_gateway_name(shard, name, value),
             Fact::Waiting(key, addresses) => {
                 let changed = self.waiting_addresses.put(shard, &key, addresses);
                 self.counters.unchanged += u64::from(!changed);
@@ -197,27 +198,43 @@ impl State {
     }
 
     fn put_gateway(&mut self, shard: ShardId, key: &GatewayKey, value: Arc<Gateway>) {
+        let gateways = &mut self.context.gateways;
+        if gateways.get(shard, key).is_some_and(|known| known.gateway == value) {
+            gateways.hold(shard, key, false);
+            self.counters.unchanged += 1;
+            return;
+        }
         let fact = GatewayFact { shard, gateway: Arc::clone(&value), held: false };
-        match self.context.gateways.get_mut(shard, key) {
-            Some(known) if known.gateway == value => {
-                known.held = false;
-                self.counters.unchanged += 1;
-                return;
-            }
-            Some(known) => {
-                *known = fact;
-                self.dirty.urgent = true;
-            }
+        match gateways.put(key, fact) {
+            Some(_) => self.dirty.urgent = true,
             None => {
                 // its first gateway makes a network reachable through gateways only
-                self.dirty.urgent |= self.context.gateways.of(&key.network).is_none();
-                self.context.gateways.add(key, fact);
+                self.dirty.urgent |= gateways.of(&key.network).is_none();
                 self.context.shards.weigh(shard, 1, 0);
                 self.count(shard, CollectionKind::Gateways, 1);
             }
         }
         self.dirty.gateways.insert(key.clone());
         self.note_put(shard, Fact::Gateway(key.clone(), value));
+    }
+
+    /// Sets the addresses of a host name. Those that gateways lose are removed from clients without delay.
+    fn put_gateway_name(&mut self, shard: ShardId, name: Arc<str>, value: Arc<ResolvedName>) {
+        let names = self.context.gateways.names_mut();
+        match names.get(shard, &name) {
+            Some(known) if *known == value => {
+                self.counters.unchanged += 1;
+                return;
+            }
+            Some(known) => {
+                let stays = |address| value.addresses.binary_search(address).is_ok();
+                self.dirty.urgent |= !known.addresses.iter().all(stays);
+            }
+            None => self.count(shard, CollectionKind::Gateways, 1),
+        }
+        self.context.gateways.names_mut().put(shard, &name, Arc::clone(&value));
+        self.dirty.gateway_names.insert(Arc::clone(&name));
+        self.note_put(shard, Fact::GatewayName(name, value));
     }
 
     fn put_policy(&mut self, shard: ShardId, key: PolicyKey, value: Arc<DeclaredPolicy>) {
@@ -315,6 +332,7 @@ impl State {
             FactId::Settings => self.context.settings.remove(shard).is_some(),
             FactId::FederatedService(host) => self.remove_federated(shard, host),
             FactId::Policy(key) => self.remove_policy(shard, key),
+            FactId::GatewayName(name) => self.remove_gateway_name(shard, name),
             FactId::Waiting(_) => false,
         };
         if !was {
@@ -373,6 +391,14 @@ impl State {
         true
     }
 
+    fn remove_gateway_name(&mut self, shard: ShardId, name: &Arc<str>) -> bool {
+        let was = self.context.gateways.names_mut().remove(shard, name);
+        if was {
+            self.dirty.gateway_names.insert(Arc::clone(name));
+        }
+        was
+    }
+
     fn remove_policy(&mut self, shard: ShardId, key: &PolicyKey) -> bool {
         if !self.context.policies.remove(shard, key) {
             return false;
@@ -412,6 +438,10 @@ impl State {
             }
             FactId::Policy(key) => {
                 Fact::Policy(key.clone(), Arc::clone(&self.context.policies.get(shard, key)?.declared))
+            }
+            FactId::GatewayName(name) => {
+                let value = self.context.gateways.names().get(shard, name)?;
+                Fact::GatewayName(Arc::clone(name), Arc::clone(value))
             }
             FactId::Waiting(_) => return None,
         })

@@ -255,12 +255,13 @@ impl State {
         services.into()
     }
 
-    /// Builds gateways, and marks the services of networks whose gateways changed.
+    /// Builds gateways and their host names, and marks the services of networks whose gateways changed.
     fn build_gateways(&mut self, changed: &mut CatalogChanges) {
         let keys = std::mem::take(&mut self.dirty.gateways);
-        let networks: BTreeSet<&NetworkId> = keys.iter().map(|key| &key.network).collect();
+        let named = self.build_gateway_names(changed);
+        let networks: BTreeSet<NetworkId> = keys.iter().map(|key| key.network.clone()).chain(named).collect();
         for network in networks {
-            let again = self.context.gateways.join(network, &self.context.shards);
+            let again = self.context.gateways.join(&network, &self.context.shards);
             self.dirty.services.extend(again);
         }
         for key in keys {
@@ -274,6 +275,24 @@ impl State {
                 None => self.draft.gateways.remove(&key),
             };
         }
+    }
+
+    /// Builds host names of gateways. Returns the networks of the gateways that have one that changed.
+    fn build_gateway_names(&mut self, changed: &mut CatalogChanges) -> BTreeSet<NetworkId> {
+        let mut networks = BTreeSet::new();
+        for name in std::mem::take(&mut self.dirty.gateway_names) {
+            let now = self.context.gateways.names().first(&name, &self.context.shards);
+            if self.draft.gateway_names.get(&name) == now.as_ref() {
+                continue;
+            }
+            changed.gateway_names = true;
+            networks.extend(self.context.gateways.names().networks_of(&name).cloned());
+            match now {
+                Some(resolved) => self.draft.gateway_names.insert(name, resolved),
+                None => self.draft.gateway_names.remove(&name),
+            };
+        }
+        networks
     }
 }
 

@@ -177,7 +177,7 @@ fn note_networks(context: &MergeContext, out: &mut Merged) {
     }
     let objects = out.declarations.first().map(|d| d.declaration.source.reference());
     let message = format!(
-        "only clients of the same network receive endpoints in {}: its gateways have no IP address with a port for mesh TLS",
+        "only clients of the same network receive endpoints in {}: its gateways have no known address with a port for mesh TLS",
         closed.join(", ")
     );
     out.conditions.push(Code::OTHER_NETWORK, objects.into_iter().collect(), message);

@@ -90,6 +90,7 @@ impl State {
                 self.dirty.workloads.extend(self.context.workloads.id(key));
             }
             FactId::Gateway(key) => drop(self.dirty.gateways.insert(key.clone())),
+            FactId::GatewayName(name) => drop(self.dirty.gateway_names.insert(name.clone())),
             // never withdrawn: without mesh-wide values and policies, clients would receive more
             FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) | FactId::Policy(_) => {}
         }

@@ -7,6 +7,7 @@
 
 pub(crate) mod bucket;
 pub(crate) mod compared_labels;
+pub(crate) mod gateway_names;
 pub(crate) mod gateways;
 pub(crate) mod host_patterns;
 pub(crate) mod identity_sets;
@@ -101,6 +102,8 @@ pub(crate) struct Dirty {
     pub(crate) workloads: BTreeSet<WorkloadId>,
     /// Gateways that changed.
     pub(crate) gateways: BTreeSet<GatewayKey>,
+    /// Host names of gateways whose addresses changed.
+    pub(crate) gateway_names: BTreeSet<Arc<str>>,
     /// Policies that changed.
     pub(crate) policies: BTreeSet<PolicyKey>,
     /// Whether a changed policy leaves a route without its subset.

@@ -5,6 +5,7 @@ mod audit;
 mod costs;
 mod explain;
 pub(crate) mod fixtures;
+mod gateway_names;
 mod generations;
 mod groups;
 mod guard;

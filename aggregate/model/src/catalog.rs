@@ -3,6 +3,7 @@
 //! Persistent maps share structure between generations, and values compare by pointer, so the cost of
 //! a diff is proportional to the changes.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use imbl::{OrdMap, OrdSet};
 use crate::declaration::ServiceKey;
 use crate::excluded_object::ExcludedObject;
 use crate::gateway::{Gateway, GatewayKey};
+use crate::gateway_name::ResolvedName;
 use crate::hostname::Hostname;
 use crate::id::{Generation, Namespace, RegistryId, RegistryName};
 use crate::pending::Pending;
@@ -51,6 +53,8 @@ pub struct Catalog {
     pub workload_ips: OrdMap<IpAddr, Shared<Box<[WorkloadKey]>>>,
     /// Gateways into networks.
     pub gateways: OrdMap<GatewayKey, Shared<Gateway>>,
+    /// Addresses of the host names of gateways, for names that were asked for.
+    pub gateway_names: OrdMap<Arc<str>, Shared<ResolvedName>>,
     /// Policies, each from the first shard in precedence.
     pub policies: OrdMap<PolicyKey, Shared<PolicyView>>,
     /// Keys of the client labels that policies name, sorted; at most [`Labels::MAX`](crate::Labels::MAX).
@@ -145,10 +149,28 @@ impl Catalog {
     }
     /// Returns why clients of other networks do not use a gateway; `None` if they do.
     #[must_use]
-    pub fn lack_of(&self, gateway: &Gateway) -> Option<&'static str> {
+    pub fn lack_of(&self, gateway: &Gateway) -> Option<Cow<'static, str>> {
         let is_direct = self.settings.cross_network_direct == Some(true);
         let direct = is_direct.then_some("`crossNetwork: direct` is set, so that no gateway is used");
-        gateway.lack().or(direct)
+        let own = gateway.lack().map(Cow::Borrowed).or_else(|| self.name_lack(gateway));
+        own.or_else(|| direct.map(Cow::Borrowed))
+    }
+    /// Returns what DNS answered for the host name of a gateway; `None` if it has none, or the name was not asked for yet.
+    #[must_use]
+    pub fn resolved(&self, gateway: &Gateway) -> Option<&ResolvedName> {
+        self.gateway_names.get(gateway.name()?).map(|shared| &**shared)
+    }
+    /// Returns why the host name of a gateway has no address.
+    fn name_lack(&self, gateway: &Gateway) -> Option<Cow<'static, str>> {
+        gateway.name()?;
+        let resolved = self.resolved(gateway);
+        if resolved.is_some_and(|of| !of.addresses.is_empty()) {
+            return None;
+        }
+        Some(match resolved.and_then(|of| of.failure.as_ref()) {
+            Some(failure) => format!("its host name has no address: {}", failure.reason).into(),
+            None => "its host name is not resolved yet".into(),
+        })
     }
 }
 
@@ -165,6 +187,8 @@ pub struct CatalogChanges {
     pub policy_facts: bool,
     /// Whether any gateway changed.
     pub gateways: bool,
+    /// Whether a host name of gateways was resolved otherwise; clients depend on the hosts that this changes, not on the name.
+    pub gateway_names: bool,
     /// Whether any setting changed.
     pub settings: bool,
     /// Whether [`Catalog::complete`] changed, or which collections were never read.
@@ -196,6 +220,7 @@ impl CatalogChanges {
             policies,
             policy_facts: _,
             gateways,
+            gateway_names: _,
             settings,
             complete: _,
             registries: _,
@@ -211,6 +236,7 @@ impl CatalogChanges {
         self.policies.extend(more.policies);
         self.policy_facts |= more.policy_facts;
         self.gateways |= more.gateways;
+        self.gateway_names |= more.gateway_names;
         self.settings |= more.settings;
         self.complete |= more.complete;
         self.registries |= more.registries;

@@ -91,6 +91,8 @@ codes! {
     327 KIND_NOT_SERVED "objects of this kind are not served" => "clients behave as without it; move it out of a directory of files, or leave it in a cluster where another control plane serves it";
     328 FIELD_UNKNOWN "an object of a cluster has a field that this version does not know; it is served without it" => "correct its spelling or remove it, unless a newer version of the kind defines it";
     329 GATEWAY_UNUSABLE "an object declares a gateway of a network that clients of other networks cannot use" => "give it what the message names, or declare the gateway no more; a network without any declared gateway is reached directly";
+    330 GATEWAY_NAME_UNRESOLVED "the host name of a gateway has no address, so that clients of other networks cannot use the gateway" => "correct the name or its DNS records, or let the server reach a DNS server that knows it; the name is asked for again by itself";
+    331 GATEWAY_NAME_FAILING "the host name of a gateway cannot be resolved now; its last addresses stay in use" => "restore the DNS server or the records of the name; if the gateway is gone, remove it or its address";
 
     // 034x: EnvoyFilters
     340 PATCH_VALUE_INVALID "the value of a patch is not a valid message" => "correct the field that the message names; see Envoy's reference of the part that the patch changes";

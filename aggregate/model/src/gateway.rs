@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::gateway_name::ResolvedName;
 use crate::id::{ClusterId, NetworkId};
 use crate::object::{ObjectId, Source};
 use crate::port::PortNumber;
@@ -43,14 +44,36 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Returns what clients that use mesh TLS lack to use it; `None` if they can.
+    /// Returns what its declaration lacks for clients that use mesh TLS; `None` if it is complete. Whether a host name has addresses
+    /// is no part of it.
     #[must_use]
     pub const fn lack(&self) -> Option<&'static str> {
         match (&self.address, self.mtls_port) {
             (None, _) => Some("it has no address"),
-            (Some(GatewayAddress::Name(_)), _) => Some("its address is a host name, which is not resolved"),
-            (Some(GatewayAddress::Ip(_)), None) => Some("it has no port for mesh TLS"),
-            (Some(GatewayAddress::Ip(_)), Some(_)) => None,
+            (Some(_), None) => Some("it has no port for mesh TLS"),
+            (Some(_), Some(_)) => None,
+        }
+    }
+    /// Returns its host name, if it has one in place of an IP address.
+    #[must_use]
+    pub const fn name(&self) -> Option<&Arc<str>> {
+        match &self.address {
+            Some(GatewayAddress::Name(name)) => Some(name),
+            Some(GatewayAddress::Ip(_)) | None => None,
+        }
+    }
+    /// Returns the host name to resolve: that of a complete declaration.
+    #[must_use]
+    pub fn wanted_name(&self) -> Option<&Arc<str>> {
+        self.name().filter(|_| self.lack().is_none())
+    }
+    /// Returns its IP addresses: its own, or those that its host name has.
+    #[must_use]
+    pub fn ips<'a>(&'a self, resolved: Option<&'a ResolvedName>) -> &'a [IpAddr] {
+        match &self.address {
+            Some(GatewayAddress::Ip(ip)) => std::slice::from_ref(ip),
+            Some(GatewayAddress::Name(_)) => resolved.map(|of| &*of.addresses).unwrap_or_default(),
+            None => &[],
         }
     }
 }
@@ -60,7 +83,7 @@ impl Gateway {
 pub struct GatedNetwork {
     /// Name.
     pub id: NetworkId,
-    /// Gateways that forward mesh TLS by its server name, sorted, each once. Empty if none can be used.
+    /// Gateways that forward mesh TLS by its server name, sorted, each socket of a cluster once. Empty if none can be used.
     pub gateways: Arc<[GatewaySocket]>,
 }
 
@@ -73,15 +96,32 @@ pub struct GatewaySocket {
     pub address: IpAddr,
     /// Port.
     pub port: PortNumber,
+    /// Host name that has the address, if the gateway has no address of its own; for explain only.
+    pub name: Option<Arc<str>>,
 }
 
 impl GatewaySocket {
-    /// Returns the socket of a gateway; `None` if it [lacks](Gateway::lack) something.
+    /// Returns the sockets of a gateway, of one with a host name those of its addresses; none if it [lacks](Gateway::lack) something.
+    pub fn of<'a>(
+        key: &'a GatewayKey,
+        gateway: &'a Gateway,
+        resolved: Option<&'a ResolvedName>,
+    ) -> impl Iterator<Item = Self> + use<'a> {
+        let cluster = (key.object.kind != MESH_CONFIG).then_some(&key.cluster);
+        let ports = gateway.mtls_port.into_iter();
+        ports.flat_map(move |port| {
+            gateway.ips(resolved).iter().map(move |address| Self {
+                cluster: cluster.cloned(),
+                address: *address,
+                port,
+                name: gateway.name().cloned(),
+            })
+        })
+    }
+    /// Whether both are one socket of one cluster, by whatever name.
     #[must_use]
-    pub fn of(key: &GatewayKey, gateway: &Gateway) -> Option<Self> {
-        let Some(GatewayAddress::Ip(address)) = gateway.address else { return None };
-        let cluster = (key.object.kind != MESH_CONFIG).then(|| key.cluster.clone());
-        Some(Self { cluster, address, port: gateway.mtls_port? })
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.cluster, self.address, self.port) == (&other.cluster, other.address, other.port)
     }
 }
 

@@ -195,6 +195,8 @@ impl ProviderId {
     pub const CONSUL: Self = Self(Cow::Borrowed("Consul"));
     /// Configuration of the server itself (federated services, settings).
     pub const CONFIG: Self = Self(Cow::Borrowed("Config"));
+    /// Host names of gateways, resolved by DNS.
+    pub const DNS: Self = Self(Cow::Borrowed("DNS"));
     /// In-memory registry of the tests.
     pub const MEMORY: Self = Self(Cow::Borrowed("Memory"));
 

@@ -10,6 +10,7 @@ use crate::endpoint_group::{EndpointGroup, EndpointGroupKey, WaitingAddress};
 use crate::evidence::{EndEvidence, Evidence};
 use crate::excluded_object::ExcludedObject;
 use crate::gateway::{Gateway, GatewayKey};
+use crate::gateway_name::ResolvedName;
 use crate::hostname::Hostname;
 use crate::id::{Fingerprint, Generation, RegistryName, Scope};
 use crate::object::{ObjectId, ObjectRef, Source};
@@ -28,7 +29,7 @@ pub enum CollectionKind {
     Groups,
     /// Workloads.
     Workloads,
-    /// Gateways into networks.
+    /// Gateways into networks, and the addresses of their host names.
     Gateways,
     /// Mesh-wide values and federated services.
     Settings,
@@ -68,7 +69,7 @@ impl FactId {
             Self::Service(_) => CollectionKind::Services,
             Self::Group(_) | Self::Waiting(_) => CollectionKind::Groups,
             Self::Workload(_) => CollectionKind::Workloads,
-            Self::Gateway(_) => CollectionKind::Gateways,
+            Self::Gateway(_) | Self::GatewayName(_) => CollectionKind::Gateways,
             Self::Settings | Self::FederatedService(_) => CollectionKind::Settings,
             Self::Policy(_) => CollectionKind::Policies,
         }
@@ -104,6 +105,8 @@ pub enum FactId {
     Waiting(EndpointGroupKey),
     /// Policy.
     Policy(PolicyKey),
+    /// Host name of gateways.
+    GatewayName(Arc<str>),
 }
 
 /// Identity of a fact within its registry.
@@ -142,6 +145,8 @@ pub enum Fact {
     Waiting(EndpointGroupKey, Arc<[WaitingAddress]>),
     /// Policy with its source object.
     Policy(PolicyKey, Arc<DeclaredPolicy>),
+    /// Addresses of a host name of gateways.
+    GatewayName(Arc<str>, Arc<ResolvedName>),
 }
 
 impl Fact {
@@ -157,6 +162,7 @@ impl Fact {
             Self::FederatedService(host, _) => FactId::FederatedService(host.clone()),
             Self::Waiting(key, _) => FactId::Waiting(key.clone()),
             Self::Policy(key, _) => FactId::Policy(key.clone()),
+            Self::GatewayName(name, _) => FactId::GatewayName(Arc::clone(name)),
         }
     }
     /// Returns the source object, if the fact has one. A complete list does not remove the fact while that
@@ -179,7 +185,7 @@ impl Fact {
             Self::Workload(_, workload) => Some(&workload.source),
             Self::Gateway(_, gateway) => Some(&gateway.source),
             Self::Policy(_, declared) => Some(&declared.source),
-            Self::Settings(_) | Self::FederatedService(..) | Self::Waiting(..) => None,
+            Self::Settings(_) | Self::FederatedService(..) | Self::Waiting(..) | Self::GatewayName(..) => None,
         }
     }
     /// Returns whether it is equal to an earlier value and its object is where it was.

@@ -17,6 +17,7 @@ mod envoy_filter;
 mod federated_service;
 mod forwarding;
 mod gateway;
+mod gateway_name;
 mod group;
 mod http_route;
 mod http_settings;
@@ -123,6 +124,7 @@ fn put_fact(enc: &mut Encoder, fact: &Fact) {
         Fact::Settings(value) => settings::put(enc, value),
         Fact::FederatedService(_, value) => federated_service::put(enc, value),
         Fact::Policy(key, value) => policy::put(enc, key, value),
+        Fact::GatewayName(_, value) => gateway_name::put(enc, value),
         Fact::Waiting(..) => {}
     }
 }
@@ -149,6 +151,9 @@ pub(crate) fn decode(d: &mut Decoder, key: &EntryKey, record: &[u8]) -> Result<E
                 Fact::FederatedService(host.clone(), Arc::new(federated_service::read(d, fields)?))
             }
             FactId::Policy(key) => Fact::Policy(key.clone(), Arc::new(policy::read(d, key, fields)?)),
+            FactId::GatewayName(name) => {
+                Fact::GatewayName(Arc::clone(name), Arc::new(gateway_name::read(d, fields)?))
+            }
             FactId::Waiting(_) => return Err(Fault::Unknown("kind of record")),
         }),
     })

@@ -2,6 +2,7 @@
 
 mod authorization_policies;
 mod envoy_filters;
+mod gateways;
 mod policies;
 mod request_authentications;
 mod traffic_policies;
@@ -298,16 +299,6 @@ fn workload() -> BoxedStrategy<Fact> {
         )
         .boxed()
 }
-fn gateway() -> BoxedStrategy<Fact> {
-    let address =
-        prop_oneof![any::<IpAddr>().prop_map(GatewayAddress::Ip), text().prop_map(GatewayAddress::Name)];
-    (network(), cluster(), source(), 0u16..4, of(address), of(port()), of(port()))
-        .prop_map(|(network, cluster, source, index, address, mtls_port, hbone_port)| {
-            let key = GatewayKey { network, cluster, object: source.object.clone(), index };
-            Fact::Gateway(key, Arc::new(Gateway { source, address, mtls_port, hbone_port }))
-        })
-        .boxed()
-}
 fn settings() -> BoxedStrategy<Fact> {
     let pattern = (host(), any::<bool>()).prop_map(|(host, local)| (HostPattern::from(host), local));
     let caps = (visibility(), btree_map(namespace(), visibility(), 0..3)).prop_map(|(default, map)| {
@@ -445,8 +436,17 @@ fn federated() -> BoxedStrategy<Fact> {
 
 /// Any fact that the journal keeps.
 pub(crate) fn fact() -> BoxedStrategy<Fact> {
-    prop_oneof![declaration(), group(), workload(), gateway(), settings(), federated(), policies::policy()]
-        .boxed()
+    prop_oneof![
+        declaration(),
+        group(),
+        workload(),
+        gateways::gateway(),
+        gateways::gateway_name(),
+        settings(),
+        federated(),
+        policies::policy()
+    ]
+    .boxed()
 }
 
 fn evidence() -> BoxedStrategy<Evidence> {

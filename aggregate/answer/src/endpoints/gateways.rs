@@ -72,7 +72,7 @@ impl Crossing {
                 Some("gateways need mesh TLS, which the endpoint does not accept")
             }
             None if via.network.gateways.is_empty() => {
-                Some("no gateway of it has an IP address with a port for mesh TLS")
+                Some("no gateway of it has a known address with a port for mesh TLS")
             }
             None if via.count == 0 => Some("no gateway of it has an address of the client's IP families"),
             None => None,
@@ -100,14 +100,17 @@ impl<'a> Via<'a> {
     }
     /// Returns the gateways that stand in for the endpoint.
     fn gateways(self) -> impl Iterator<Item = Destination<'static>> + use<'a> {
+        self.sockets().map(socket)
+    }
+    fn sockets(self) -> impl Iterator<Item = &'a GatewaySocket> + use<'a> {
         let (v4, v6) = self.families;
         let is_used = move |at: &&GatewaySocket| if at.address.is_ipv4() { v4 } else { v6 };
         let is_own = move |at: &&GatewaySocket| self.own.is_none() || at.cluster.as_ref() == self.own;
-        self.network.gateways.iter().filter(is_used).filter(is_own).map(socket)
+        self.network.gateways.iter().filter(is_used).filter(is_own)
     }
-    /// Names the gateways that stand in for the endpoint.
+    /// Names the gateways that stand in for the endpoint, with their host names.
     pub(super) fn named(self) -> String {
-        let all: BTreeSet<String> = self.gateways().map(|at| at.to_string()).collect();
+        let all: BTreeSet<String> = self.sockets().map(name_of).collect();
         named(all.iter().map(String::as_str))
     }
     /// Returns the unit in which the weight of the endpoint is divided among its gateways without a remainder.
@@ -118,6 +121,11 @@ impl<'a> Via<'a> {
     fn share(self, weight: u64) -> u64 {
         (weight / u64::try_from(self.count).unwrap_or(u64::MAX).max(1)).max(1)
     }
+}
+
+fn name_of(gateway: &GatewaySocket) -> String {
+    let at = socket(gateway);
+    gateway.name.as_ref().map_or_else(|| at.to_string(), |name| format!("{at} ({name})"))
 }
 
 fn socket(gateway: &GatewaySocket) -> Destination<'static> {

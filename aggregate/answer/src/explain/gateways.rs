@@ -1,11 +1,12 @@
 //! Explains an address that is a gateway of a network: which object declares it, and for which endpoints it stands in.
 //!
-//! Called by explain. An address may be a gateway and an endpoint; it then has an explanation of each.
+//! Called by explain. An address may be a gateway and an endpoint; it then has an explanation of each. A gateway with a host name is
+//! found by the name, which stands for all addresses that it has, and by each of them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tributary_model::{
-    Catalog, Code, Gateway, GatewayAddress, GatewayKey, PortNumber, Stage, TraceStep, Verdict,
+    Catalog, Code, Gateway, GatewayAddress, GatewayKey, PortNumber, Stage, StepTime, TraceStep, Verdict,
 };
 
 use super::{Explanation, Outcome, Query, ServingPort, serves};
@@ -13,8 +14,16 @@ use crate::client::Client;
 use crate::endpoints::{Destination, behind};
 use crate::key::key as key_of;
 
-/// Most endpoints behind a gateway that are named.
+/// Most endpoints behind a gateway that are named, and most addresses of a host name.
 const MAX_NAMED: usize = 16;
+
+/// Gateway at the address of the query.
+struct Found<'a> {
+    key: &'a GatewayKey,
+    gateway: &'a Gateway,
+    /// The address as the query means it.
+    at: Destination<'a>,
+}
 
 /// Returns one explanation for each gateway at the address of the query, up to `max`.
 pub(super) fn explanations(
@@ -23,9 +32,11 @@ pub(super) fn explanations(
     client: Option<&Client>,
     max: usize,
 ) -> Vec<Explanation> {
-    let is_meant = |gateway: &Gateway| target(gateway).is_some_and(|target| means(query, &target));
-    let meant = catalog.gateways.iter().filter(|(_, gateway)| is_meant(gateway));
-    meant.take(max).map(|(key, gateway)| explanation(catalog, (key, gateway), client)).collect()
+    let found = catalog.gateways.iter().filter_map(|(key, gateway)| {
+        let at = targets(catalog, gateway).into_iter().find(|target| means(query, target))?;
+        Some(Found { key, gateway, at })
+    });
+    found.take(max).map(|found| explanation(catalog, &found, client)).collect()
 }
 
 fn means(query: &Query, target: &Destination<'_>) -> bool {
@@ -33,49 +44,75 @@ fn means(query: &Query, target: &Destination<'_>) -> bool {
     query.ip().is_none_or(is_address) && query.means(target)
 }
 
-/// Returns the address of a gateway as a destination; of one without a port for mesh TLS with that for HBONE.
-fn target(gateway: &Gateway) -> Option<Destination<'_>> {
+/// Returns the addresses of a gateway as destinations; of one without a port for mesh TLS with that for HBONE.
+fn targets<'a>(catalog: &'a Catalog, gateway: &'a Gateway) -> Vec<Destination<'a>> {
     let port = gateway.mtls_port.or(gateway.hbone_port).map_or(0, PortNumber::get);
-    Some(match gateway.address.as_ref()? {
-        GatewayAddress::Ip(ip) => Destination::Ip(*ip, port),
-        GatewayAddress::Name(name) => Destination::Name(name, port),
-    })
+    let name = match &gateway.address {
+        Some(GatewayAddress::Name(name)) => Some(Destination::Name(name, port)),
+        Some(GatewayAddress::Ip(_)) | None => None,
+    };
+    let ips = gateway.ips(catalog.resolved(gateway)).iter();
+    name.into_iter().chain(ips.map(|ip| Destination::Ip(*ip, port))).collect()
 }
 
-fn explanation(
-    catalog: &Catalog,
-    (key, gateway): (&GatewayKey, &Gateway),
-    client: Option<&Client>,
-) -> Explanation {
-    let endpoint = target(gateway).map(|target| target.to_string()).unwrap_or_default();
-    let mut out = Explanation::new(catalog, endpoint.clone(), client);
+fn explanation(catalog: &Catalog, found: &Found<'_>, client: Option<&Client>) -> Explanation {
+    let Found { key, gateway, at } = found;
+    let mut out = Explanation::new(catalog, at.to_string(), client);
     let step = |stage, (verdict, code), detail| TraceStep {
         stage,
         verdict,
         code,
         registry: None,
         object: Some(gateway.source.reference()),
-        endpoint: endpoint.clone(),
+        endpoint: at.to_string(),
         detail,
         time: None,
     };
     let declared = format!("gateway of network {}, reported by cluster {}", key.network, key.cluster);
     if let Some(lack) = catalog.lack_of(gateway) {
         let detail = format!("{declared}; clients do not use it: {lack}");
-        out.add([step(Stage::Source, (Verdict::Drop, Code::GATEWAY), detail)]);
+        out.add([TraceStep {
+            time: failing_since(catalog, gateway),
+            ..step(Stage::Source, (Verdict::Drop, Code::GATEWAY), detail)
+        }]);
         return out;
     }
-    let behind = stands_in(catalog, (key, gateway), client);
+    out.add([step(Stage::Source, (Verdict::Pass, Code::GATEWAY), declared)]);
+    out.add(resolution(catalog, gateway).map(|(verdict, code, detail)| TraceStep {
+        time: failing_since(catalog, gateway),
+        ..step(Stage::Source, (verdict, code), detail)
+    }));
+    let behind = stands_in(catalog, found, client);
     let verdict = if behind.count == 0 { Verdict::Warn } else { Verdict::Pass };
     let stands_in = step(Stage::Network, (verdict, Code::THROUGH_GATEWAY), behind.text());
-    out.add([
-        step(Stage::Source, (Verdict::Pass, Code::GATEWAY), declared),
-        TraceStep { object: None, ..stands_in },
-    ]);
+    out.add([TraceStep { object: None, ..stands_in }]);
     if behind.count > 0 {
         out.verdict = Outcome::Served;
     }
     out
+}
+
+/// Returns since when the host name of a gateway cannot be resolved.
+fn failing_since(catalog: &Catalog, gateway: &Gateway) -> Option<StepTime> {
+    let failure = catalog.resolved(gateway)?.failure.as_ref()?;
+    Some(StepTime::Since(failure.since))
+}
+
+/// Describes the addresses that the host name of a gateway has.
+fn resolution(catalog: &Catalog, gateway: &Gateway) -> Option<(Verdict, Code, String)> {
+    let (name, resolved) = (gateway.name()?, catalog.resolved(gateway)?);
+    let all = resolved.addresses.iter();
+    let shown: Vec<String> = all.clone().take(MAX_NAMED).map(ToString::to_string).collect();
+    let more = resolved.addresses.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let shown = shown.join(", ");
+    Some(match &resolved.failure {
+        None => (Verdict::Pass, Code::GATEWAY, format!("host name {name} has {shown}{more}")),
+        Some(failure) => {
+            let detail = format!("host name {name} had {shown}{more}, which stay in use: {}", failure.reason);
+            (Verdict::Warn, Code::GATEWAY_NAME_FAILING, detail)
+        }
+    })
 }
 
 /// Endpoints behind a gateway, each with its service port. Only the first are named.
@@ -102,17 +139,27 @@ impl Behind {
     }
 }
 
-/// Returns the endpoints behind a gateway.
-fn stands_in(catalog: &Catalog, (key, gateway): (&GatewayKey, &Gateway), client: Option<&Client>) -> Behind {
-    let mut out = Behind::default();
-    let Some(Destination::Ip(ip, number)) = target(gateway) else { return out };
+/// Returns the endpoints behind a gateway, at the address of the query or at all that its host name has.
+fn stands_in(catalog: &Catalog, found: &Found<'_>, client: Option<&Client>) -> Behind {
+    let Found { key, gateway, at } = found;
+    let ips: Vec<IpAddr> = match at {
+        Destination::Ip(ip, _) => vec![*ip],
+        _ => gateway.ips(catalog.resolved(gateway)).to_vec(),
+    };
+    let (mut out, number) = (Behind::default(), gateway.mtls_port.map_or(0, PortNumber::get));
     for view in catalog.services() {
         for port in view.ports.iter().filter(|port| port.endpoints.inputs.gated(&key.network).is_some()) {
             let serving = ServingPort { view, port, endpoint: String::new() };
             if client.is_none_or(|client| serves(catalog, &serving, client, &mut ())) {
                 let client = client.map(|client| key_of(&port.endpoints, &client.class));
-                let at = (&key.network, SocketAddr::new(ip, number));
-                out.add(&behind(&port.endpoints.inputs, at, client.as_ref()), &serving);
+                let through = |ip: &IpAddr| {
+                    let socket = (&key.network, SocketAddr::new(*ip, number));
+                    behind(&port.endpoints.inputs, socket, client.as_ref())
+                };
+                let mut all: Vec<Destination<'_>> = ips.iter().flat_map(through).collect();
+                all.sort_unstable();
+                all.dedup();
+                out.add(&all, &serving);
             }
         }
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use tributary_model::{
     Basis, CollectionKind, DeclKey, Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Fact,
-    FactId, FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, PolicyKey, Position, Settings,
+    FactId, FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, PolicyKey, Position, ResolvedName,
+    Settings,
     WaitingAddress, Workload, WorkloadKey,
 };
 
@@ -239,6 +240,7 @@ tables! {
     gateways: Gateway(GatewayKey, Gateway), Gateways;
     federated: FederatedService(Hostname, FederatedService), Settings;
     policies: Policy(PolicyKey, DeclaredPolicy), Policies;
+    names: GatewayName(Arc<str>, ResolvedName), Gateways;
 }
 
 /// Returns the fact ids of one table after a fact id.
@@ -265,6 +267,7 @@ impl Tables {
             .chain(settings)
             .chain(after!(self.federated, FederatedService, after))
             .chain(after!(self.policies, Policy, after))
+            .chain(after!(self.names, GatewayName, after))
     }
     /// Returns whether there is no fact.
     pub(crate) fn is_empty(&self) -> bool {

@@ -47,7 +47,11 @@ impl State {
                 FactId::Group(key) => drop(out.insert(key.service.host)),
                 FactId::Workload(key) => out.extend(self.selecting(&key)),
                 FactId::FederatedService(host) => drop(out.insert(host)),
-                FactId::Gateway(_) | FactId::Settings | FactId::Waiting(_) | FactId::Policy(_) => {}
+                FactId::Gateway(_)
+                | FactId::GatewayName(_)
+                | FactId::Settings
+                | FactId::Waiting(_)
+                | FactId::Policy(_) => {}
             }
         }
         out.extend(self.dirty.implied.iter().cloned());

@@ -33,6 +33,7 @@ impl State {
             FactId::Group(group) => (Some(&group.service), vec![&group.service.host]),
             FactId::Workload(_) => (None, self.hosts_selecting(&key.1)),
             FactId::Gateway(_)
+            | FactId::GatewayName(_)
             | FactId::Settings
             | FactId::FederatedService(_)
             | FactId::Waiting(_)
@@ -72,6 +73,7 @@ impl State {
                 }
                 FactId::Workload(_) => hosts.extend(self.hosts_selecting(&key.1)),
                 FactId::Gateway(_)
+                | FactId::GatewayName(_)
                 | FactId::Settings
                 | FactId::FederatedService(_)
                 | FactId::Waiting(_)
@@ -109,7 +111,11 @@ impl State {
             FactId::Policy(key) => {
                 usize::from(self.context.policies.get(*shard, key).is_some_and(|f| !f.held))
             }
-            FactId::Service(_) | FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => 0,
+            FactId::Service(_)
+            | FactId::GatewayName(_)
+            | FactId::Settings
+            | FactId::FederatedService(_)
+            | FactId::Waiting(_) => 0,
         };
         count as u64
     }

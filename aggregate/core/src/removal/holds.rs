@@ -42,14 +42,15 @@ impl State {
                 self.touch_workload(&workload.clone());
             }
             FactId::Gateway(gateway) => {
-                let Some(known) = self.context.gateways.get_mut(*shard, gateway) else { return };
-                known.held = true;
+                if !self.context.gateways.hold(*shard, gateway, true) {
+                    return;
+                }
             }
             FactId::Policy(policy) => {
                 let Some(known) = self.context.policies.get_mut(*shard, policy) else { return };
                 known.held = true;
             }
-            FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {
+            FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) | FactId::GatewayName(_) => {
                 self.remove(*shard, &item.clone(), Evidence::AbsentFromList);
                 return;
             }

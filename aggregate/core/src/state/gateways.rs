@@ -1,13 +1,14 @@
 //! Gateway addresses of networks, and the services that have endpoints in each network.
 //!
-//! Written by apply; the build joins the gateways of each network, which merge reads. When they change, exactly the services with an
-//! address in the network are built again.
+//! Written by apply; the build joins the gateways of each network, with the addresses of their host names, which merge reads. When
+//! they change, exactly the services with an address in the network are built again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{GatedNetwork, Gateway, GatewayKey, GatewaySocket, NetworkId, ServiceKey, Shared};
 
+use crate::state::gateway_names::GatewayNames;
 use crate::state::shards::{ShardId, Shards};
 
 /// One shard's value of a gateway.
@@ -27,6 +28,7 @@ pub(crate) struct Gateways {
     reported: BTreeMap<NetworkId, BTreeMap<GatewayKey, Vec<GatewayFact>>>,
     networks: BTreeMap<NetworkId, Arc<GatedNetwork>>,
     services: BTreeMap<NetworkId, BTreeSet<ServiceKey>>,
+    names: GatewayNames,
 }
 
 impl Gateways {
@@ -34,17 +36,34 @@ impl Gateways {
     pub(crate) fn get(&self, shard: ShardId, key: &GatewayKey) -> Option<&GatewayFact> {
         self.facts(key)?.iter().find(|f| f.shard == shard)
     }
-    /// Returns a shard's value, mutable.
-    pub(crate) fn get_mut(&mut self, shard: ShardId, key: &GatewayKey) -> Option<&mut GatewayFact> {
-        self.reported.get_mut(&key.network)?.get_mut(key)?.iter_mut().find(|f| f.shard == shard)
+    /// Sets whether the removal of a shard's value is held. Returns whether there is one.
+    pub(crate) fn hold(&mut self, shard: ShardId, key: &GatewayKey, held: bool) -> bool {
+        let facts = self.reported.get_mut(&key.network).and_then(|of| of.get_mut(key));
+        let known = facts.and_then(|facts| facts.iter_mut().find(|f| f.shard == shard));
+        known.map(|known| known.held = held).is_some()
     }
-    /// Adds the value of a shard that has none for the key yet.
-    pub(crate) fn add(&mut self, key: &GatewayKey, fact: GatewayFact) {
-        let of_network = self.reported.entry(key.network.clone()).or_default();
-        of_network.entry(key.clone()).or_default().push(fact);
+    /// Sets a shard's value. Returns the value that it had.
+    pub(crate) fn put(&mut self, key: &GatewayKey, fact: GatewayFact) -> Option<GatewayFact> {
+        let before = self.names_of(key);
+        let facts = self.reported.entry(key.network.clone()).or_default().entry(key.clone()).or_default();
+        let replaced = match facts.iter_mut().find(|f| f.shard == fact.shard) {
+            Some(known) => Some(std::mem::replace(known, fact)),
+            None => {
+                facts.push(fact);
+                None
+            }
+        };
+        self.index_names(key, &before);
+        replaced
     }
     /// Removes a shard's value. Returns whether there was one.
     pub(crate) fn remove(&mut self, shard: ShardId, key: &GatewayKey) -> bool {
+        let before = self.names_of(key);
+        let was = self.remove_fact(shard, key);
+        self.index_names(key, &before);
+        was
+    }
+    fn remove_fact(&mut self, shard: ShardId, key: &GatewayKey) -> bool {
         let Some(of_network) = self.reported.get_mut(&key.network) else { return false };
         let Some(facts) = of_network.get_mut(key) else { return false };
         let Some(at) = facts.iter().position(|f| f.shard == shard) else { return false };
@@ -56,6 +75,23 @@ impl Gateways {
             self.reported.remove(&key.network);
         }
         true
+    }
+    /// Returns the host names that shards report for a gateway.
+    fn names_of(&self, key: &GatewayKey) -> BTreeSet<Arc<str>> {
+        let facts = self.facts(key).into_iter().flatten();
+        facts.filter_map(|fact| fact.gateway.name().cloned()).collect()
+    }
+    fn index_names(&mut self, key: &GatewayKey, before: &BTreeSet<Arc<str>>) {
+        let now = self.names_of(key);
+        self.names.index(key, before, &now);
+    }
+    /// Returns the host names.
+    pub(crate) const fn names(&self) -> &GatewayNames {
+        &self.names
+    }
+    /// Returns the host names, mutable.
+    pub(crate) const fn names_mut(&mut self) -> &mut GatewayNames {
+        &mut self.names
     }
     /// Joins the gateways of a network again. Returns the services that must be built again.
     pub(crate) fn join(&mut self, network: &NetworkId, shards: &Shards) -> Vec<ServiceKey> {
@@ -71,10 +107,16 @@ impl Gateways {
     }
     /// Returns the gateways of a network; `None` if none is reported. One that is reported and not served separates the network too.
     fn joined(&self, network: &NetworkId, shards: &Shards) -> Option<GatedNetwork> {
-        let socket = |key: &GatewayKey| GatewaySocket::of(key, &*self.first(key, shards)?);
-        let sockets: BTreeSet<GatewaySocket> =
-            self.reported.get(network)?.keys().filter_map(socket).collect();
-        Some(GatedNetwork { id: network.clone(), gateways: sockets.into_iter().collect() })
+        let mut sockets: BTreeSet<GatewaySocket> = BTreeSet::new();
+        for key in self.reported.get(network)?.keys() {
+            let Some(gateway) = self.first(key, shards) else { continue };
+            let resolved = gateway.name().and_then(|name| self.names.first(name, shards));
+            sockets.extend(GatewaySocket::of(key, &gateway, resolved.as_deref()));
+        }
+        // of one with several names, the first counts
+        let mut sockets: Vec<GatewaySocket> = sockets.into_iter().collect();
+        sockets.dedup_by(|later, first| later.is_same(first));
+        Some(GatedNetwork { id: network.clone(), gateways: sockets.into() })
     }
     fn facts(&self, key: &GatewayKey) -> Option<&Vec<GatewayFact>> {
         self.reported.get(&key.network)?.get(key)
@@ -114,6 +156,9 @@ impl Gateways {
 impl Gateways {
     /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
-        self.reported.is_empty() && self.networks.is_empty() && self.services.is_empty()
+        self.reported.is_empty()
+            && self.networks.is_empty()
+            && self.services.is_empty()
+            && self.names.is_empty()
     }
 }

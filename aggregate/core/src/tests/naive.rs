@@ -139,7 +139,11 @@ pub(crate) fn answer(specs: &[RegistrySpec], facts: &Facts) -> Answers {
             Fact::Group(key, value) => all.groups.push((*registry, key, value)),
             Fact::Workload(key, value) => all.workloads.push((*registry, key, value)),
             Fact::Settings(value) => settings = Some(value),
-            Fact::Gateway(..) | Fact::FederatedService(..) | Fact::Waiting(..) | Fact::Policy(..) => {}
+            Fact::Gateway(..)
+            | Fact::GatewayName(..)
+            | Fact::FederatedService(..)
+            | Fact::Waiting(..)
+            | Fact::Policy(..) => {}
         }
     }
     all.default_export = settings.map(Settings::default_export).unwrap_or_default();

@@ -81,6 +81,8 @@ pub(crate) mod kind {
     pub(crate) const FEDERATED_SERVICE: u8 = 15;
     /// Policies.
     pub(crate) const POLICY: u8 = 16;
+    /// Host names of gateways.
+    pub(crate) const GATEWAY_NAME: u8 = 17;
     /// See [`super::EntryKey::Problem`].
     pub(crate) const PROBLEM: u8 = 30;
     /// See [`super::EntryKey::Hold`].
@@ -163,6 +165,10 @@ fn put_item(out: &mut Vec<u8>, item: &FactId) -> Option<()> {
             put_text(out, 2, key.namespace.as_str());
             put_text(out, 3, &key.name);
         }
+        FactId::GatewayName(name) => {
+            out.push(kind::GATEWAY_NAME);
+            put_text(out, 1, name);
+        }
         FactId::Waiting(_) => return None,
     }
     Some(())
@@ -212,7 +218,7 @@ pub(crate) const fn collection_of(kind: u8) -> Option<CollectionKind> {
         kind::SERVICE => Some(CollectionKind::Services),
         kind::GROUP => Some(CollectionKind::Groups),
         kind::WORKLOAD => Some(CollectionKind::Workloads),
-        kind::GATEWAY => Some(CollectionKind::Gateways),
+        kind::GATEWAY | kind::GATEWAY_NAME => Some(CollectionKind::Gateways),
         kind::SETTINGS | kind::FEDERATED_SERVICE => Some(CollectionKind::Settings),
         kind::POLICY => Some(CollectionKind::Policies),
         _ => None,
@@ -283,6 +289,11 @@ fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<FactId, Fault> {
             d.remember(&name);
             let namespace = d.interner.namespace(namespace)?;
             FactId::Policy(PolicyKey { kind: codes::read_policy(t.number(1)?)?, namespace, name })
+        }
+        kind::GATEWAY_NAME => {
+            let name: std::sync::Arc<str> = t.text(1)?.into();
+            d.remember(&name);
+            FactId::GatewayName(name)
         }
         _ => return Err(Fault::Unknown("kind of record")),
     })

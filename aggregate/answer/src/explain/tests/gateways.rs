@@ -77,12 +77,53 @@ fn gateway_names_its_network_and_the_endpoints_behind_it() {
 }
 
 #[test]
+fn gateway_with_a_host_name_is_explained_by_the_name_and_by_its_addresses() {
+    let mut catalog = mk_far(&["20.0.0.1"]);
+    let ips = ["2.2.2.2", "2.2.2.3"].map(|ip| ip.parse().unwrap());
+    catalog.gateway_names.insert("gw.test".into(), Shared::new(ResolvedName::new(ips)));
+    let details = |catalog: &Catalog, text: &str, at: usize| {
+        let explanation = &explain(catalog, &text.parse().unwrap(), None)[at];
+        explanation.steps.iter().map(|step| (step.verdict, step.detail.clone())).collect::<Vec<_>>()
+    };
+    for (text, at) in [("gw.test", 0), ("2.2.2.2:15443", 1)] {
+        let steps = details(&catalog, text, at);
+        assert_eq!(steps[1], (Verdict::Pass, "host name gw.test has 2.2.2.2, 2.2.2.3".to_owned()), "{text}");
+        assert_eq!(steps[2].1, "it stands in for 20.0.0.1:8080 of pay.shop:80", "{text}");
+    }
+    let failure = NameFailure { since: Mono(7), reason: "no answer".into() };
+    let failing = ResolvedName::new(ips).failing(failure);
+    catalog.gateway_names.insert("gw.test".into(), Shared::new(failing));
+    let steps = details(&catalog, "gw.test:15443", 0);
+    let kept = "host name gw.test had 2.2.2.2, 2.2.2.3, which stay in use: no answer";
+    assert_eq!(steps[1], (Verdict::Warn, kept.to_owned()));
+    let socket = GatewaySocket {
+        cluster: ClusterId::new("c2").ok(),
+        address: ips[1],
+        port: mk_port(15443),
+        name: Some("gw.test".into()),
+    };
+    let mut facts = catalog.services().next().unwrap().ports[0].endpoints.inputs.clone();
+    let id = NetworkId::new("net2").unwrap();
+    facts.gated = [Arc::new(GatedNetwork { id, gateways: [socket].into() })].into();
+    let explanation = explain_one(&mk_served(facts, Visibility::Public), "20.0.0.1", None);
+    let step = explanation.steps.iter().find(|step| step.stage == Stage::Network).unwrap();
+    assert!(step.detail.ends_with("others through its gateways: 2.2.2.3:15443 (gw.test)"), "{}", step.detail);
+}
+
+#[test]
 fn gateway_that_cannot_be_used_shows_what_it_lacks() {
     let mut catalog = mk_far(&["20.0.0.1"]);
     let explanation = explain_one(&catalog, "gw.test", None);
     assert_eq!(explanation.verdict, Outcome::Dropped);
     assert_eq!(decided(&explanation), [(Stage::Source, Verdict::Drop, 557)]);
-    assert!(explanation.steps[0].detail.ends_with("its address is a host name, which is not resolved"));
+    assert!(explanation.steps[0].detail.ends_with("its host name is not resolved yet"));
+    let failure = NameFailure { since: Mono(7), reason: "no such name".into() };
+    catalog
+        .gateway_names
+        .insert("gw.test".into(), Shared::new(ResolvedName::default().failing(failure)));
+    let step = &explain_one(&catalog, "gw.test", None).steps[0];
+    assert!(step.detail.ends_with("its host name has no address: no such name"), "{}", step.detail);
+    assert_eq!(step.time, Some(StepTime::Since(Mono(7))));
     catalog.settings = Shared::new(Settings { cross_network_direct: Some(true), ..Settings::default() });
     let direct = explain_one(&catalog, "2.2.2.2", None);
     assert!(direct.steps[0].detail.contains("clients do not use it: `crossNetwork: direct` is set"));

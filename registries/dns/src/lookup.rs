@@ -1,0 +1,128 @@
+//! Lookups by DNS, for both IP families.
+//!
+//! Called by [`run`](crate::run()). The addresses of DNS servers, `/etc/resolv.conf` and `/etc/hosts` are read at each lookup, so that
+//! changes count at once. Names are asked for as they are written: search domains do not apply. Errors become texts that are equal for
+//! equal causes, so that a repeated failure changes nothing.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::lookup::Lookup as Found;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::{Resolver, TokioResolver};
+
+use crate::answer::{Answer, Family};
+
+/// Most addresses of one family that are taken from an answer.
+const MAX_RECORDS: usize = 256;
+/// Time for the answer of one server.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Resolves host names.
+#[async_trait]
+pub trait Lookup: Send + Sync + 'static {
+    /// Looks up the addresses of a name.
+    async fn lookup(&self, name: &str) -> Answer;
+}
+
+/// Lookups at DNS servers.
+#[derive(Debug, Clone, Default)]
+pub struct Dns {
+    /// Servers to ask in place of those of `/etc/resolv.conf`; without any, these and `/etc/hosts` count.
+    pub servers: Vec<SocketAddr>,
+}
+
+impl Dns {
+    fn resolver(&self) -> Result<TokioResolver, Arc<str>> {
+        let why = |error: NetError| -> Arc<str> { format!("the DNS configuration: {error}").into() };
+        let mut builder = if self.servers.is_empty() {
+            Resolver::builder_tokio().map_err(why)?
+        } else {
+            let config = ResolverConfig::from_parts(None, Vec::new(), servers(&self.servers));
+            let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
+            *builder.options_mut() = ResolverOpts::default();
+            builder.options_mut().use_hosts_file = ResolveHosts::Never;
+            builder
+        };
+        let options = builder.options_mut();
+        options.cache_size = 0;
+        options.timeout = SERVER_TIMEOUT;
+        builder.build().map_err(why)
+    }
+}
+
+fn servers(all: &[SocketAddr]) -> Vec<NameServerConfig> {
+    let one = |at: &SocketAddr| {
+        let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
+            connection.port = at.port();
+            connection
+        });
+        NameServerConfig::new(at.ip(), true, connections.to_vec())
+    };
+    all.iter().map(one).collect()
+}
+
+#[async_trait]
+impl Lookup for Dns {
+    async fn lookup(&self, name: &str) -> Answer {
+        let resolver = match self.resolver() {
+            Ok(resolver) => resolver,
+            Err(why) => return Answer::failed(why),
+        };
+        let name = format!("{}.", name.trim_end_matches('.'));
+        let (v4, v6) = tokio::join!(
+            resolver.lookup(name.as_str(), RecordType::A),
+            resolver.lookup(name.as_str(), RecordType::AAAA)
+        );
+        let ttls = [&v4, &v6].into_iter().flatten().filter_map(ttl);
+        Answer { ttl: ttls.min(), v4: family(&v4), v6: family(&v6) }
+    }
+}
+
+/// Returns the shortest time to live of the records, also of aliases on the way.
+fn ttl(found: &Found) -> Option<Duration> {
+    found.answers().iter().map(|record| Duration::from_secs(record.ttl.into())).min()
+}
+
+fn family(result: &Result<Found, NetError>) -> Family {
+    let found = match result {
+        Ok(found) => found,
+        Err(NetError::Dns(DnsError::NoRecordsFound(none))) => return without_records(none.response_code),
+        Err(error) => return Family::Failed(text(error).into()),
+    };
+    let addresses = found.answers().iter().filter_map(|record| match &record.data {
+        RData::A(ip) => Some(IpAddr::V4(ip.0)),
+        RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
+        _ => None,
+    });
+    let addresses: Vec<IpAddr> = addresses.take(MAX_RECORDS).collect();
+    if addresses.is_empty() { without_records(ResponseCode::NoError) } else { Family::Has(addresses) }
+}
+
+/// Returns the result of an answer without records. One with an error code says nothing about the name.
+fn without_records(code: ResponseCode) -> Family {
+    match code {
+        ResponseCode::NXDomain => Family::Empty("the name does not exist (NXDOMAIN)".into()),
+        ResponseCode::NoError => Family::Empty("the name has no addresses".into()),
+        other => Family::Failed(format!("the DNS server answered {other}").into()),
+    }
+}
+
+/// Returns the text of an error, without what differs between two tries.
+fn text(error: &NetError) -> String {
+    match error {
+        NetError::Timeout => "no DNS server answered in time".to_owned(),
+        NetError::Io(error) => format!("no DNS server can be reached: {}", error.kind()),
+        NetError::NoConnections => "no DNS server can be reached".to_owned(),
+        NetError::Dns(DnsError::ResponseCode(code)) => format!("the DNS server answered {code}"),
+        _ => "the answer of the DNS server cannot be read".to_owned(),
+    }
+}

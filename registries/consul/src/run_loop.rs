@@ -193,6 +193,7 @@ impl RunLoop {
             FactId::Group(group) => &group.object.name,
             FactId::Workload(_)
             | FactId::Gateway(_)
+            | FactId::GatewayName(_)
             | FactId::Settings
             | FactId::FederatedService(_)
             | FactId::Waiting(_)

@@ -126,3 +126,36 @@ fn text(error: &NetError) -> String {
         _ => "the answer of the DNS server cannot be read".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_suites::DnsServer;
+
+    use super::*;
+
+    fn ips(all: &[&str]) -> Vec<IpAddr> {
+        all.iter().map(|ip| ip.parse().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn both_families_are_asked_and_errors_are_told_apart() {
+        let server = DnsServer::start().await.unwrap();
+        let dns = Dns { servers: vec![server.addr()] };
+        server.set("both.test", 40, &ips(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]));
+        let both = dns.lookup("both.test").await;
+        assert_eq!((&both.v4, both.ttl), (&Family::Has(ips(&["192.0.2.1", "192.0.2.2"])), Some(Duration::from_secs(40))));
+        assert_eq!(both.v6, Family::Has(ips(&["2001:db8::1"])));
+        server.set("four.test", 40, &ips(&["192.0.2.1"]));
+        let four = dns.lookup("four.test").await;
+        assert_eq!(four.v6, Family::Empty("the name has no addresses".into()));
+        let none = dns.lookup("none.test").await;
+        assert_eq!(none.v4, Family::Empty("the name does not exist (NXDOMAIN)".into()));
+        server.refuse("four.test");
+        let refused = dns.lookup("four.test").await;
+        assert_eq!(refused.v4, Family::Failed("the DNS server answered Server Failure".into()));
+        server.stop().await;
+        let stopped = dns.lookup("both.test").await;
+        assert!(matches!(stopped.v4, Family::Failed(_)), "{stopped:?}");
+        assert_eq!(dns.lookup("both.test").await, stopped, "equal failures are equal");
+    }
+}

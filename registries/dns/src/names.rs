@@ -178,7 +178,8 @@ impl Names {
         let is_free = self.asking < Self::MAX_ASKING;
         let waits = |entry: &&Entry| is_free && entry.is_wanted() && !entry.is_asking;
         let due = self.entries.values().filter(waits).map(|entry| entry.due);
-        due.chain(self.entries.values().filter_map(|entry| entry.forget)).min()
+        let quiet = self.entries.values().filter(|entry| !entry.is_asking);
+        due.chain(quiet.filter_map(|entry| entry.forget)).min()
     }
     /// Removes names that no gateway has had for long, or that had no address then. Returns the updates, with those of problems.
     pub fn forget(&mut self, now: Mono) -> Vec<RegistryUpdate> {

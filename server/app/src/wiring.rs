@@ -10,6 +10,7 @@ pub mod config_source;
 pub mod configured_credentials;
 pub mod consul;
 pub mod factories;
+pub mod gateway_names;
 pub mod journal;
 pub mod platform;
 pub mod registries;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tributary_dns::Dns;
 use tributary_registry_api::{Clock, ProcessClock};
 use tributary_runtime::Runtime;
 
@@ -43,7 +45,7 @@ use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use factories::Factories;
 use journal::{Kept, State};
-use sources::Sources;
+use sources::{Sources, Started};
 use xds::{BoundXds, Xds};
 
 /// All parts, assembled and checked; no port is bound and no task runs.
@@ -171,8 +173,10 @@ impl Bound {
             log: self.app.log,
             receipts: live.receipts.clone(),
         };
-        let (registries, remotes) =
+        let Started { registries, remotes, names } =
             sources.start((&handle, &clock), (&state, kept), (board, requests)).await?;
+        let lookup = Arc::new(Dns { servers: config.dns.servers.clone() });
+        tasks.spawn(names.run((handle.clone(), Arc::clone(&clock)), lookup, stop.clone()));
         if let Some(remotes) = remotes {
             tasks.spawn(remotes.run(stop.clone()));
         }

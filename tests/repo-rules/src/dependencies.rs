@@ -21,12 +21,13 @@ pub struct Crate {
 }
 
 /// Product crates, and the crates of the workspace that each may use.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
     ("tributary-answer", &["tributary-model"]),
     ("tributary-registry-api", &["tributary-model"]),
     ("tributary-consul", &["tributary-model", "tributary-registry-api"]),
+    ("tributary-dns", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kube-client", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kubernetes", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
     ("tributary-remote", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),

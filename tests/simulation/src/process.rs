@@ -16,7 +16,7 @@ use tributary_app::telemetry::LogLevel;
 use tributary_app::wiring::factories::Factories;
 use tributary_app::wiring::journal::State;
 use tributary_app::wiring::platform::Platform as _;
-use tributary_app::wiring::sources::{Sources, runtime_config};
+use tributary_app::wiring::sources::{Sources, Started, runtime_config};
 use tributary_registry_api::{Clock, ProcessClock};
 use tributary_runtime::{Fanout, Handle, Runtime};
 
@@ -83,7 +83,7 @@ impl Process {
         // no operator tries clusters here
         let (_, requests) = Tries::new(|_| Vec::new());
         let started = sources.start((&handle, &clock), (&state, kept), (board.clone(), requests)).await;
-        let (registries, remotes) =
+        let Started { registries, remotes, names: _ } =
             started.unwrap_or_else(|error| panic!("the process did not start: {error}"));
         let stop = CancellationToken::new();
         if let Some(remotes) = remotes {

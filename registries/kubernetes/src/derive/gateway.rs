@@ -241,8 +241,7 @@ fn problem(gateways: &[(NetworkId, Gateway)], fixes: Fixes) -> Option<Problem> {
 fn fix(gateway: &Gateway, (address, port): Fixes) -> &'static str {
     match gateway.address {
         None => address,
-        Some(GatewayAddress::Name(_)) => "name an IP address",
-        Some(GatewayAddress::Ip(_)) => port,
+        Some(_) => port,
     }
 }
 

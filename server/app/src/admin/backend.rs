@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
-use tributary_model::{Catalog, RegistryName};
+use tributary_model::{Catalog, Mono, RegistryName};
 use tributary_xds::answers::ResourceType;
 
 use super::metrics::Sample;
@@ -22,6 +22,8 @@ use crate::ops::routes::Routes;
 /// The running server. Methods return at once, or after one batch of the core, unless their description differs.
 #[async_trait]
 pub trait AdminBackend: Send + Sync + 'static {
+    /// Returns the time on the clock of the catalog.
+    fn now(&self) -> Mono;
     /// Name of this server among its replicas.
     fn name(&self) -> &str;
     /// Catalog that is served.

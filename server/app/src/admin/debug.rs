@@ -61,8 +61,9 @@ pub async fn merges(State(shared): State<Shared>, params: Params<Filter>) -> Res
 
 /// Gateways of networks.
 pub async fn gateways(State(shared): State<Shared>, params: Params<Filter>) -> Response {
-    catalog_list(shared, params, "GatewayList", |catalog, filter| Ok(gateway_list::list(catalog, filter)))
-        .await
+    let now = shared.inside.now();
+    let list = move |catalog: &Catalog, filter: &mut Filter| Ok(gateway_list::list(catalog, filter, now));
+    catalog_list(shared, params, "GatewayList", list).await
 }
 
 /// Policies.

@@ -66,6 +66,7 @@ metrics! {
     CLUSTER_EXPIRY Gauge "cluster_credential_expiry_timestamp_seconds" ["cluster"] "Unix time at which the credential of a remote cluster expires, as it states it, in seconds; absent if it states none";
     CLUSTER_ROTATIONS Counter "cluster_rotations" ["cluster"] "Credentials of a remote cluster that its Secrets declared after the first, in use or not";
     CLUSTER_CLAIMS Gauge "cluster_claims" ["cluster", "outcome"] "Declarations of a cluster, by result: Used, Conflict, NotUsed, Refused";
+    GATEWAY_NAMES Gauge "gateway_names" ["state"] "Host names of gateways: `resolved`, `failing` with the addresses of the last answer, `unresolved` without any";
     SERVICES Gauge "services" ["registry"] "Services of a registry";
     ENDPOINTS Gauge "endpoints" ["registry", "health"] "Endpoints of a registry, by health";
     REMOVALS_HELD Gauge "removals_held" ["registry"] "Held removals: unconfirmed by their source, still served";

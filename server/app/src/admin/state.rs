@@ -10,7 +10,7 @@ use tributary_model::{Code, RegistryName};
 use super::Shared;
 use super::backend::NotThere;
 use super::debug::{Params, busy, metadata, problem, refuse};
-use crate::config::registry::CONFIG_REGISTRY;
+use crate::config::registry::{CONFIG_REGISTRY, DNS_REGISTRY};
 use crate::document::List;
 use crate::document::filter::Filter;
 use crate::document::state::Part;
@@ -51,6 +51,11 @@ async fn ending(shared: &Shared, params: Params<PartQuery>, really: bool) -> Res
     if part.registry.as_str() == CONFIG_REGISTRY {
         return refuse(
             "registry `config` is the server's own configuration; change the configuration instead",
+        );
+    }
+    if part.registry.as_str() == DNS_REGISTRY {
+        return refuse(
+            "registry `dns` has the addresses of gateways' host names; remove the gateway, or correct its name",
         );
     }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };

@@ -295,20 +295,43 @@ fn gateways(items: &[GatewayItem], wide: bool) -> Table {
     let heads = ["NETWORK", "CLUSTER", "ADDRESS", "STATE", "SOURCE", "REASON"];
     let mut table = Table::new(&heads, &["HBONE", "POSITION", "VERSION"], wide);
     for item in items {
-        let tone = if item.reason.is_empty() { Tone::Plain } else { Tone::Warn };
+        let reason = gateway_reason(item);
+        let tone = if reason.is_empty() { Tone::Plain } else { Tone::Warn };
         table.row(vec![
             item.network.clone().into(),
             item.cluster.clone().into(),
-            item.address.clone().into(),
+            gateway_address(item).into(),
             Cell(item.state.clone(), tone),
             item.source.clone().into(),
-            item.reason.clone().into(),
+            reason.into(),
             item.hbone_port.map(|port| port.to_string()).unwrap_or_default().into(),
             item.source.position.clone().into(),
             item.source.resource_version.clone().into(),
         ]);
     }
     table
+}
+
+/// Returns the address of a gateway, with the first addresses that its host name has.
+fn gateway_address(item: &GatewayItem) -> String {
+    const MOST: usize = 4;
+    if item.resolved.is_empty() {
+        return item.address.clone();
+    }
+    let shown: Vec<&str> = item.resolved.iter().take(MOST).map(String::as_str).collect();
+    let more = item.resolved.len().saturating_sub(MOST);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{} ({}{more})", item.address, shown.join(", "))
+}
+
+/// Returns what a gateway lacks, and since when its host name cannot be resolved.
+fn gateway_reason(item: &GatewayItem) -> String {
+    let since = item.failing_millis_ago.map(|millis| format!(" for {}", age(millis))).unwrap_or_default();
+    match (&*item.reason, &*item.failing) {
+        (reason, "") => reason.to_owned(),
+        ("", failing) => format!("its host name cannot be resolved{since}, the last addresses stay in use: {failing}"),
+        (reason, _) => format!("{reason}{since}"),
+    }
 }
 
 fn policies(items: &[PolicyItem], wide: bool) -> Table {

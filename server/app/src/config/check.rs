@@ -15,7 +15,7 @@ use tributary_model::{AccessLog, ClusterId, Code, HostPattern, Hostname, Namespa
 use super::Loaded;
 use super::errors::{about, join};
 use super::layers::{self, Origins};
-use super::model::{AccessLogConfig, AccessLogEncoding, Config, HttpRetriesConfig, LocalityConfig};
+use super::model::{AccessLogConfig, AccessLogEncoding, Config, DnsConfig, HttpRetriesConfig, LocalityConfig};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
@@ -143,6 +143,15 @@ impl Rules<'_> {
         }
         if config.xds.max_connections == 0 {
             self.invalid("xds.maxConnections", "must be more than 0");
+        }
+        if config.dns.servers.len() > DnsConfig::MAX_SERVERS {
+            self.invalid("dns.servers", format!("has more than {} servers; list fewer", DnsConfig::MAX_SERVERS));
+        }
+        for (i, server) in config.dns.servers.iter().enumerate() {
+            if server.port() == 0 || server.ip().is_unspecified() {
+                let why = format!("{server} is no address of a server; write one such as `10.96.0.10:53`");
+                self.invalid(&format!("dns.servers[{i}]"), why);
+            }
         }
     }
     /// Each layer may set a part of `xds.tls`; together they must set certificate and key.

@@ -59,6 +59,8 @@ pub struct Config {
     pub health: HealthConfig,
     /// Condition for the first answers.
     pub start: StartConfig,
+    /// DNS, which resolves host names of gateways.
+    pub dns: DnsConfig,
     /// Shutdown.
     pub drain: DrainConfig,
     /// Logging.
@@ -106,6 +108,7 @@ impl Default for Config {
             admin: AdminConfig::default(),
             health: HealthConfig::default(),
             start: StartConfig::default(),
+            dns: DnsConfig::default(),
             drain: DrainConfig::default(),
             log: LogConfig::default(),
             settings: SettingsConfig::default(),
@@ -225,6 +228,20 @@ impl Default for StartConfig {
     fn default() -> Self {
         Self { first_sync_timeout: Span::seconds(30) }
     }
+}
+
+/// DNS, which resolves host names of gateways of networks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DnsConfig {
+    /// Addresses of DNS servers with their ports, such as `10.96.0.10:53`, at most 8. They are asked in place of those of
+    /// `/etc/resolv.conf`, and `/etc/hosts` is not read then.
+    pub servers: Vec<SocketAddr>,
+}
+
+impl DnsConfig {
+    /// Most servers.
+    pub const MAX_SERVERS: usize = 8;
 }
 
 /// Shutdown.

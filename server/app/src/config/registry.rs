@@ -20,6 +20,14 @@ use super::staleness::Staleness;
 
 /// Name of the configuration's own registry; reserved.
 pub const CONFIG_REGISTRY: &str = "config";
+/// Name of the registry of the addresses of gateways' host names; reserved.
+pub const DNS_REGISTRY: &str = "dns";
+
+/// Whether the server itself is the source of the registry of this name.
+#[must_use]
+pub fn is_internal(name: &str) -> bool {
+    matches!(name, CONFIG_REGISTRY | DNS_REGISTRY)
+}
 
 /// One registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Gateways of networks as documents, each with the object that declares it and with what it lacks.
 
 use serde::{Deserialize, Serialize};
-use tributary_model::{Catalog, Gateway, GatewayAddress, GatewayKey, PortNumber};
+use tributary_model::{Catalog, Gateway, GatewayAddress, GatewayKey, Mono, PortNumber};
 
 use super::ObjectItem;
 use super::filter::Filter;
@@ -17,6 +17,15 @@ pub struct GatewayItem {
     /// `203.0.113.9:15443`, or a host name with its port; without a port for mesh TLS only the address. Empty without an address.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub address: String,
+    /// Addresses that the host name has, if the address is one. While it cannot be resolved, they are those of the last answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolved: Vec<String>,
+    /// Why the host name cannot be resolved now. Without addresses the gateway is unusable.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub failing: String,
+    /// How long it cannot be resolved, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_millis_ago: Option<u64>,
     /// Port for HBONE, which is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hbone_port: Option<u16>,
@@ -31,8 +40,8 @@ pub struct GatewayItem {
 
 /// Returns the gateways that match the filter, ordered by network, cluster and object.
 #[must_use]
-pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<GatewayItem>, usize) {
-    let all = catalog.gateways.iter().map(|(key, gateway)| item(key, gateway, catalog.lack_of(gateway)));
+pub fn list(catalog: &Catalog, filter: &Filter, now: Mono) -> (Vec<GatewayItem>, usize) {
+    let all = catalog.gateways.iter().map(|(key, gateway)| item(catalog, (key, gateway), now));
     let mut items: Vec<GatewayItem> = all.filter(|item| takes(filter, item)).collect();
     let more = items.len().saturating_sub(filter.limit());
     items.truncate(filter.limit());
@@ -44,18 +53,25 @@ fn takes(filter: &Filter, item: &GatewayItem) -> bool {
     let ObjectItem { kind, namespace, name, .. } = &item.source;
     let is_named = filter.takes_name(&item.network)
         || filter.takes_name(&item.address)
+        || item.resolved.iter().any(|ip| filter.takes_name(ip))
         || filter.takes_object(kind, namespace, name);
     is_named && filter.takes_namespace(namespace)
 }
 
-fn item(key: &GatewayKey, gateway: &Gateway, lack: Option<&str>) -> GatewayItem {
+fn item(catalog: &Catalog, (key, gateway): (&GatewayKey, &Gateway), now: Mono) -> GatewayItem {
+    let (lack, resolved) = (catalog.lack_of(gateway), catalog.resolved(gateway));
+    let failure = resolved.and_then(|of| of.failure.as_ref());
     GatewayItem {
         network: key.network.to_string(),
         cluster: key.cluster.to_string(),
         address: address(gateway),
+        resolved: resolved.iter().flat_map(|of| of.addresses.iter()).map(ToString::to_string).collect(),
+        failing: failure.map(|failure| failure.reason.to_string()).unwrap_or_default(),
+        failing_millis_ago: failure
+            .map(|failure| u64::try_from(now.since(failure.since).as_millis()).unwrap_or(u64::MAX)),
         hbone_port: gateway.hbone_port.map(PortNumber::get),
         state: if lack.is_none() { "Used" } else { "Unusable" }.to_owned(),
-        reason: lack.unwrap_or_default().to_owned(),
+        reason: lack.unwrap_or_default().into_owned(),
         source: ObjectItem::from(&gateway.source),
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 use tributary_core::{ProblemView, RegistryStatus};
-use tributary_model::{Catalog, RegistryName, ServiceKey, Trace, TraceStep};
+use tributary_model::{Catalog, Mono, RegistryName, ServiceKey, Trace, TraceStep};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
@@ -164,6 +164,9 @@ impl LiveBackend {
 
 #[async_trait]
 impl AdminBackend for LiveBackend {
+    fn now(&self) -> Mono {
+        self.clock.now()
+    }
     fn name(&self) -> &str {
         &self.name
     }

@@ -65,6 +65,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
         Sample::new(m::CONFIG_RELOADS, &["rejected"], number(state.reloads.rejected)),
         Sample::new(m::CONFIG_VALID, &[], flag(state.reloads.valid)),
     ];
+    of_gateway_names(state.catalog, &mut out);
     for registry in state.registries {
         of_registry(registry, &mut out);
     }
@@ -91,6 +92,20 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     out.push(Sample::new(m::XDS_INBOUND, &[], number(state.inbound as u64)));
     out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
     out
+}
+
+/// Adds the number of host names by state; their number is bounded.
+fn of_gateway_names(catalog: &Catalog, out: &mut Vec<Sample>) {
+    let mut counts = [("resolved", 0), ("failing", 0), ("unresolved", 0)];
+    for resolved in catalog.gateway_names.values() {
+        let at = match (&resolved.failure, resolved.addresses.is_empty()) {
+            (None, _) => 0,
+            (Some(_), false) => 1,
+            (Some(_), true) => 2,
+        };
+        counts[at].1 += 1;
+    }
+    out.extend(counts.map(|(state, count)| Sample::new(m::GATEWAY_NAMES, &[state], number(count))));
 }
 
 fn of_journal(stats: Option<&JournalStats>, now: Mono, out: &mut Vec<Sample>) {

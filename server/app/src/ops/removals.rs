@@ -48,6 +48,7 @@ fn describe(what: &FactId) -> String {
         FactId::Group(key) => format!("endpoints of {} in {}", key.service, key.object),
         FactId::Workload(key) => format!("workload {}/{} of {}", key.namespace, key.name, key.cluster),
         FactId::Gateway(key) => format!("gateway {}", key.object),
+        FactId::GatewayName(name) => format!("host name {name} of gateways"),
         FactId::Settings => "settings".to_owned(),
         FactId::FederatedService(host) => format!("federated service {host}"),
         FactId::Policy(key) => key.to_string(),

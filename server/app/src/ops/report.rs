@@ -13,7 +13,7 @@ use tributary_runtime::{RunReport, RunState};
 use super::counts::RegistryCounts;
 use super::{notices, removals};
 use crate::config::RegistryKind;
-use crate::config::registry::CONFIG_REGISTRY;
+use crate::config::registry::{CONFIG_REGISTRY, DNS_REGISTRY};
 use crate::document::endpoints::freshness_text;
 use crate::document::policies::is_of_unserved_kind;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
@@ -51,15 +51,20 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Returns every configured registry, ordered by name, and the configuration itself if it has a
-    /// condition.
+    /// Returns every configured registry, ordered by name, the configuration itself if it has a condition, and that of
+    /// the host names of gateways if one of them has a problem.
     #[must_use]
     pub fn items(&self) -> Vec<RegistryItem> {
-        let shown = self.core.registries.iter().filter(|r| self.is_shown(r.id.name.as_str()));
+        let shown = self.core.registries.iter().filter(|r| self.is_shown(r));
         shown.map(|status| self.item(status)).collect()
     }
-    fn is_shown(&self, name: &str) -> bool {
-        self.kinds.contains_key(name) || (name == CONFIG_REGISTRY && self.conditions_of(name).is_some())
+    fn is_shown(&self, status: &RegistryStatus) -> bool {
+        let name = status.id.name.as_str();
+        match name {
+            CONFIG_REGISTRY => self.conditions_of(name).is_some(),
+            DNS_REGISTRY => status.problems > 0,
+            _ => self.kinds.contains_key(name),
+        }
     }
     /// Returns the conditions of a registry as a whole.
     fn conditions_of(&self, name: &str) -> Option<String> {

@@ -15,7 +15,7 @@ use tributary_remote::roster::ClusterStatus;
 use tributary_runtime::Handle;
 
 use crate::admin::backend::NotThere;
-use crate::config::registry::CONFIG_REGISTRY;
+use crate::config::registry::is_internal;
 use crate::document::endpoints::freshness_text;
 use crate::document::state::{
     EndItem, JournalItem, Part, StateDocument, StateItem, StateListItem, kind_name,
@@ -165,7 +165,7 @@ async fn scopes(handle: &Handle, name: &RegistryName) -> Result<BTreeSet<Scope>,
     let all = handle.inspect(tributary_core::Core::status).await.unwrap_or_default();
     let Some(status) = all.iter().find(|status| status.id.name == *name) else {
         let names = all.iter().map(|status| status.id.name.as_str());
-        let known = shortened(names.filter(|name| *name != CONFIG_REGISTRY));
+        let known = shortened(names.filter(|name| !is_internal(name)));
         return Err(NotThere(format!("registry `{name}` not found; known: {known}")));
     };
     Ok(status.collections.iter().map(|one| one.collection.scope.clone()).collect())

@@ -18,6 +18,7 @@ use super::backend::LiveBackend;
 use super::notices::Notices;
 use super::problem_log::{MOST_PROBLEMS, ProblemLog};
 use super::report::state;
+use crate::config::registry::DNS_REGISTRY;
 
 /// Time from a change to the comparison: a list under way or a restarted run usually ends within it.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -126,7 +127,9 @@ async fn follow(live: &LiveBackend) {
             all = statuses;
             log.compare(live, &all);
             let kinds = live.kinds();
-            problem_log.compare(live.clock.now(), &problems, |name| kinds.contains_key(name));
+            problem_log.compare(live.clock.now(), &problems, |name| {
+                kinds.contains_key(name) || name == DNS_REGISTRY
+            });
         }
         notices.look(&all, journal.as_mut().and_then(|errors| errors.borrow_and_update().clone()));
     }

@@ -19,7 +19,7 @@ use tributary_runtime::{Handle, JournalSink, NoJournal, SnapshotRequest, Supervi
 
 use crate::config::Config;
 use crate::config::model::{RegistryConfig, Source};
-use crate::config::registry::CONFIG_REGISTRY;
+use crate::config::registry::is_internal;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
@@ -70,12 +70,12 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// Returns the configuration itself, which is a source of settings and federated services.
+    /// Returns a source that the server itself is: its configuration, or host names that it resolves.
     #[must_use]
     pub fn own(spec: RegistrySpec) -> Self {
         let member = Member {
             id: (*spec.id).clone(),
-            kind: "config".to_owned(),
+            kind: spec.id.name.to_string(),
             precedence: spec.precedence,
             scopes: spec.scopes.clone(),
             network: None,
@@ -337,7 +337,7 @@ struct Restored {
 
 impl Restored {
     fn log(&self, whole: bool) {
-        let registries = self.given.iter().filter(|name| name.as_str() != CONFIG_REGISTRY).count();
+        let registries = self.given.iter().filter(|name| !is_internal(name.as_str())).count();
         if self.is_new && registries == 0 {
             tracing::info!("the state directory is empty");
         } else {

@@ -13,6 +13,7 @@ use tributary_runtime::{Handle, RuntimeConfig, StartRule};
 
 use super::config_source::ConfigSource;
 use super::factories::Factories;
+use super::gateway_names::GatewayNames;
 use super::journal::{Configured, Kept, State};
 use super::platform::ProcessName;
 use super::registries::Registries;
@@ -39,14 +40,24 @@ pub struct Sources<'a> {
     pub receipts: Receipts,
 }
 
+/// Sources that have started.
+pub struct Started {
+    /// Registries of the configuration.
+    pub registries: Registries,
+    /// Task of the remote clusters, if any are found at run time.
+    pub remotes: Option<Remotes>,
+    /// Host names of gateways; the caller runs their lookups.
+    pub names: GatewayNames,
+}
+
 impl Sources<'_> {
-    /// Restores the journal and adds every configured registry. The caller runs the returned task of the remote clusters.
+    /// Restores the journal and adds every configured registry. The caller runs the returned tasks.
     pub async fn start(
         self,
         (handle, clock): (&Handle, &Arc<dyn Clock>),
         (state, kept): (&State, Kept),
         (board, requests): (Board, KubeconfigRequests),
-    ) -> Result<(Registries, Option<Remotes>), CommandError> {
+    ) -> Result<Started, CommandError> {
         let Self { config, file, factories, log, receipts } = self;
         let stopped = |_| CommandError::plain("the server stopped during its start");
         // readiness waits until every configured registry is added
@@ -57,7 +68,8 @@ impl Sources<'_> {
         let recalled = state.restore(kept, handle, &known, config.finds_remotes()).await?;
         factories.restore_mesh(&handle.catalog().settings);
         let source = ConfigSource::start(handle, config).await?;
-        state.remember(&configured[..1]);
+        let names = GatewayNames::start(handle, clock, config).await?;
+        state.remember(&configured[..OWN]);
         let remotes = Remotes::of(config, &factories, handle, (clock, board, requests))?
             .map(|remotes| remotes.remembering((&found_before, &recalled), state, &receipts));
         let registries = Registries::new(handle.clone(), source, factories, log, (state.clone(), file))
@@ -69,18 +81,22 @@ impl Sources<'_> {
         if remotes.is_none() || recalled.remotes_known {
             handle.set_membership_known(true).await.map_err(stopped)?;
         }
-        Ok((registries, remotes))
+        Ok(Started { registries, remotes, names })
     }
 }
 
-/// Returns every configured registry, including the configuration file itself.
+/// Number of sources that the server itself is; they come first.
+const OWN: usize = 2;
+
+/// Returns every configured registry, including the configuration file itself and the host names of gateways.
 fn configured(
     factories: &Factories,
     config: &Config,
     file: Option<&Path>,
 ) -> Result<Vec<Configured>, CommandError> {
     let (spec, _) = ConfigSource::spec(config)?;
-    let mut all = vec![Configured::own(spec)];
+    let (names, _) = GatewayNames::spec(config)?;
+    let mut all = vec![Configured::own(spec), Configured::own(names)];
     for registry in &config.registries {
         all.extend(Configured::of(registry, file, &factories.of(registry, config)?));
     }

@@ -24,7 +24,7 @@ use tributary_app::document::{
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
 use tributary_app::ops::routes::Routes;
-use tributary_model::{Catalog, RegistryName};
+use tributary_model::{Catalog, Mono, RegistryName};
 use tributary_xds::answers::ResourceType;
 
 /// Server with a secret in every answer, so that a leak shows.
@@ -37,6 +37,9 @@ const SECRET: &str = "canary";
 
 #[async_trait]
 impl AdminBackend for Fake {
+    fn now(&self) -> Mono {
+        Mono(0)
+    }
     fn name(&self) -> &str {
         SECRET
     }

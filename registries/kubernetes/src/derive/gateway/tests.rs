@@ -329,19 +329,14 @@ fn judged(objects: Vec<Object>) -> (Vec<String>, Vec<String>) {
 #[test]
 fn gateway_that_cannot_be_used_is_declared_and_has_a_problem() {
     let unready = mk_east_west(json!({"status": null}));
-    let named = mk_east_west(json!({"status": {"loadBalancer": {"ingress": [{"hostname": "gw.test"}]}}}));
     let hbone = mk_east_west(json!({"spec": {"ports": [{"name": "hbone", "port": 15008}]}}));
     let empty = mk_gateway(json!({"spec": {"addresses": []}}));
-    let networks = "networks: {n2: {endpoints: [], gateways: [{address: gw.test, port: 443}]}}";
     let (service, gateway) = ("Service shop/eastwest#gateway", "Gateway shop/eastwest#gateway");
-    let mesh = "ConfigMap tributary-system/istio#meshNetworks.gateways";
     let rows = [
         (unready, "n2 - 15443/15008", service, "it has no address: wait for its load balancer"),
-        (named, "n2 gw.test 15443/15008", service, "a host name, which is not resolved: name an IP"),
         (hbone, "n2 203.0.113.9 -/15008", service, "no port for mesh TLS: expose port 15443"),
         (mk_on_nodes("{}"), "n2 - 31443/-", service, "give a selected node an ExternalIP"),
         (empty, "n2 - 15443/15008", gateway, "add an IP address to spec.addresses"),
-        (mk_mesh("", networks), "n2 gw.test 443/-", mesh, "a host name, which is not resolved: name an IP"),
     ];
     for (object, want, named, why) in rows {
         let (gateways, problems) = judged(vec![object]);
@@ -352,6 +347,17 @@ fn gateway_that_cannot_be_used_is_declared_and_has_a_problem() {
     }
     assert_eq!(judged(vec![mk_east_west(json!({}))]).1, no("it can be used"));
     assert_eq!(judged(vec![mk_gateway(json!({}))]).1, no("one of its addresses can be used"));
+}
+
+#[test]
+fn gateway_with_a_host_name_is_declared_complete() {
+    let named = mk_east_west(json!({"status": {"loadBalancer": {"ingress": [{"hostname": "gw.test"}]}}}));
+    let networks = "networks: {n2: {endpoints: [], gateways: [{address: gw.test, port: 443}]}}";
+    for (object, want) in [(named, "n2 gw.test 15443/15008"), (mk_mesh("", networks), "n2 gw.test 443/-")] {
+        let (gateways, problems) = judged(vec![object]);
+        assert_eq!(gateways, [want]);
+        assert_eq!(problems, no("its name is resolved elsewhere"));
+    }
 }
 
 #[test]

@@ -132,6 +132,10 @@ impl Rules<'_> {
             let why = format!("`{name}` is reserved for the configuration itself");
             self.wrong(Code::REGISTRY_NAME_TAKEN, field, why);
         }
+        if name == crate::config::registry::DNS_REGISTRY {
+            let why = format!("`{name}` is reserved for host names of gateways");
+            self.wrong(Code::REGISTRY_NAME_TAKEN, field, why);
+        }
     }
     /// Two registries of one cluster would report conflicting facts about it.
     fn one_per_cluster(&mut self, config: &Config) {

@@ -185,7 +185,9 @@ impl Fact {
             Self::Workload(_, workload) => Some(&workload.source),
             Self::Gateway(_, gateway) => Some(&gateway.source),
             Self::Policy(_, declared) => Some(&declared.source),
-            Self::Settings(_) | Self::FederatedService(..) | Self::Waiting(..) | Self::GatewayName(..) => None,
+            Self::Settings(_) | Self::FederatedService(..) | Self::Waiting(..) | Self::GatewayName(..) => {
+                None
+            }
         }
     }
     /// Returns whether it is equal to an earlier value and its object is where it was.

@@ -143,7 +143,10 @@ mod tests {
         let dns = Dns { servers: vec![server.addr()] };
         server.set("both.test", 40, &ips(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]));
         let both = dns.lookup("both.test").await;
-        assert_eq!((&both.v4, both.ttl), (&Family::Has(ips(&["192.0.2.1", "192.0.2.2"])), Some(Duration::from_secs(40))));
+        assert_eq!(
+            (&both.v4, both.ttl),
+            (&Family::Has(ips(&["192.0.2.1", "192.0.2.2"])), Some(Duration::from_secs(40)))
+        );
         assert_eq!(both.v6, Family::Has(ips(&["2001:db8::1"])));
         server.set("four.test", 40, &ips(&["192.0.2.1"]));
         let four = dns.lookup("four.test").await;

@@ -38,10 +38,9 @@ impl Current {
     ) {
         let Some(failure) = &resolved.failure else { return };
         let (code, effect) = match listed(&resolved.addresses) {
-            None => (
-                Code::GATEWAY_NAME_UNRESOLVED,
-                "clients of other networks do not use the gateway".to_owned(),
-            ),
+            None => {
+                (Code::GATEWAY_NAME_UNRESOLVED, "clients of other networks do not use the gateway".to_owned())
+            }
             Some(last) => (Code::GATEWAY_NAME_FAILING, format!("its last addresses stay in use: {last}")),
         };
         let line = format!("host name {name} cannot be resolved: {}; {effect}", failure.reason);
@@ -97,8 +96,11 @@ impl Found {
 impl Problems {
     /// Returns the updates that make the reported problems the current ones.
     pub(crate) fn compare(&mut self, scope: &Scope, current: &Current) -> Vec<RegistryUpdate> {
-        let now: BTreeMap<ObjectId, (ObjectRef, Problem)> =
-            current.0.iter().map(|(id, found)| (id.clone(), (found.object.clone(), found.problem()))).collect();
+        let now: BTreeMap<ObjectId, (ObjectRef, Problem)> = current
+            .0
+            .iter()
+            .map(|(id, found)| (id.clone(), (found.object.clone(), found.problem())))
+            .collect();
         let ended = self.reported.iter().filter(|(id, _)| !now.contains_key(*id));
         let ended = ended.map(|(_, (object, _))| (object.clone(), None));
         let begun = now.iter().filter(|(id, (_, problem))| {
@@ -106,8 +108,9 @@ impl Problems {
         });
         let begun = begun.map(|(_, (object, problem))| (object.clone(), Some(problem.clone())));
         let updates = ended.chain(begun);
-        let out =
-            updates.map(|(object, problem)| RegistryUpdate::Problem(scope.clone(), object, problem)).collect();
+        let out = updates
+            .map(|(object, problem)| RegistryUpdate::Problem(scope.clone(), object, problem))
+            .collect();
         self.reported = now;
         out
     }

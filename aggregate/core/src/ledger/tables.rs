@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use tributary_model::{
     Basis, CollectionKind, DeclKey, Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Fact,
-    FactId, FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, PolicyKey, Position, ResolvedName,
-    Settings,
-    WaitingAddress, Workload, WorkloadKey,
+    FactId, FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, PolicyKey, Position,
+    ResolvedName, Settings, WaitingAddress, Workload, WorkloadKey,
 };
 
 /// Certainty of a fact's last report; the reason is not kept.

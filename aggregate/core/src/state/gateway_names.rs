@@ -59,12 +59,7 @@ impl GatewayNames {
         Some(Shared::from(Arc::clone(&first.1.resolved)))
     }
     /// Updates the index of gateways by name.
-    pub(crate) fn index(
-        &mut self,
-        key: &GatewayKey,
-        before: &BTreeSet<Arc<str>>,
-        now: &BTreeSet<Arc<str>>,
-    ) {
+    pub(crate) fn index(&mut self, key: &GatewayKey, before: &BTreeSet<Arc<str>>, now: &BTreeSet<Arc<str>>) {
         for name in before.difference(now) {
             if let Some(users) = self.users.get_mut(name) {
                 users.remove(key);

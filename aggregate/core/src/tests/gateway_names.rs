@@ -42,9 +42,8 @@ fn mk_world() -> World {
 fn sockets(world: &mut World, service: &str) -> Option<Vec<String>> {
     let view = world.view(&format!("shop/{service}.shop")).unwrap();
     let gated = view.ports[0].endpoints.inputs.gated.first()?;
-    let text = |at: &GatewaySocket| {
-        format!("{}:{} {}", at.address, at.port, at.name.as_deref().unwrap_or("-"))
-    };
+    let text =
+        |at: &GatewaySocket| format!("{}:{} {}", at.address, at.port, at.name.as_deref().unwrap_or("-"));
     Some(gated.gateways.iter().map(text).collect())
 }
 
@@ -155,7 +154,7 @@ fn state(world: &mut World) -> (String, Vec<Option<Vec<String>>>) {
 proptest! {
     /// Gateways, answers and services in any order, with any removals between, end in the state of a fresh build.
     #[test]
-    fn any_order_ends_in_the_state_of_a_fresh_build(
+    fn any_order_of_gateways_and_answers_ends_in_a_fresh_build(
         steps in subsequence(all(), 0..=all().len()).prop_shuffle(),
         removed in proptest::collection::vec(any::<bool>(), all().len()),
     ) {

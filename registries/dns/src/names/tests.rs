@@ -194,7 +194,8 @@ fn names_of_an_earlier_process_are_listed_first_and_stay_in_use() {
 #[test]
 fn names_and_lookups_are_bounded() {
     let (mut names, mut seen) = (mk_names(), Seen::default());
-    let all = (0..Names::MAX + 3).map(|at| (name(&format!("{at:04}.test")), [mk_object(&at.to_string())].into()));
+    let all =
+        (0..Names::MAX + 3).map(|at| (name(&format!("{at:04}.test")), [mk_object(&at.to_string())].into()));
     seen.take(names.want(Mono(0), &Wanted { names: all.collect(), complete: true }));
     let mut asked = 0;
     loop {

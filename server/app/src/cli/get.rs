@@ -329,7 +329,9 @@ fn gateway_reason(item: &GatewayItem) -> String {
     let since = item.failing_millis_ago.map(|millis| format!(" for {}", age(millis))).unwrap_or_default();
     match (&*item.reason, &*item.failing) {
         (reason, "") => reason.to_owned(),
-        ("", failing) => format!("its host name cannot be resolved{since}, the last addresses stay in use: {failing}"),
+        ("", failing) => {
+            format!("its host name cannot be resolved{since}, the last addresses stay in use: {failing}")
+        }
         (reason, _) => format!("{reason}{since}"),
     }
 }

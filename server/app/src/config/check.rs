@@ -15,7 +15,9 @@ use tributary_model::{AccessLog, ClusterId, Code, HostPattern, Hostname, Namespa
 use super::Loaded;
 use super::errors::{about, join};
 use super::layers::{self, Origins};
-use super::model::{AccessLogConfig, AccessLogEncoding, Config, DnsConfig, HttpRetriesConfig, LocalityConfig};
+use super::model::{
+    AccessLogConfig, AccessLogEncoding, Config, DnsConfig, HttpRetriesConfig, LocalityConfig,
+};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
@@ -145,7 +147,10 @@ impl Rules<'_> {
             self.invalid("xds.maxConnections", "must be more than 0");
         }
         if config.dns.servers.len() > DnsConfig::MAX_SERVERS {
-            self.invalid("dns.servers", format!("has more than {} servers; list fewer", DnsConfig::MAX_SERVERS));
+            self.invalid(
+                "dns.servers",
+                format!("has more than {} servers; list fewer", DnsConfig::MAX_SERVERS),
+            );
         }
         for (i, server) in config.dns.servers.iter().enumerate() {
             if server.port() == 0 || server.ip().is_unspecified() {

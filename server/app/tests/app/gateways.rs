@@ -6,6 +6,7 @@ use crate::world::{World, file_registry, mk_folder};
 use tributary_app::exit::Exit;
 use tributary_model::*;
 use tributary_runtime::Source as Run;
+use tributary_suites::DnsServer;
 
 const FAR: &str = "
 apiVersion: networking.istio.io/v1
@@ -21,10 +22,17 @@ spec:
   - {address: 10.0.0.1, network: net1, serviceAccount: far}
 ";
 
-/// Starts a server that has `far.test`, and a cluster that reports gateways.
-async fn mk_world() -> (tempfile::TempDir, World, Run) {
+/// Starts a server that has `far.test` and asks this DNS server, and a cluster that reports gateways.
+async fn mk_world(dns: &DnsServer) -> (tempfile::TempDir, World, Run) {
     let dir = mk_folder(&[("far.yaml", FAR.to_owned())]);
-    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    let config = format!(
+        "apiVersion: tributary.dev/v1alpha1\nkind: Config\ndns: {{servers: [\"{}\"]}}\nregistries: [{{kind: file, path: {}}}]\n",
+        dns.addr(),
+        dir.path().display()
+    );
+    let file = dir.path().join("config.txt");
+    std::fs::write(&file, config).unwrap();
+    let world = World::start(&["--config", &file.display().to_string()]).await;
     let id = RegistryId {
         name: RegistryName::new("cluster").unwrap(),
         provider: ProviderId::KUBERNETES,
@@ -54,7 +62,8 @@ fn ip(text: &str) -> Option<GatewayAddress> {
 
 #[tokio::test]
 async fn gateways_are_listed_and_explained() {
-    let (_dir, world, run) = mk_world().await;
+    let dns = DnsServer::start().await.unwrap();
+    let (_dir, world, run) = mk_world(&dns).await;
     world.until("get services", "far.test").await;
     let none = world.run("get gateways").await;
     assert!(none.talk.contains("no gateways"), "{}", none.talk);
@@ -93,12 +102,32 @@ async fn gateways_are_listed_and_explained() {
     assert!(near.contains("TRB0509  reached directly (net1)"), "{near}");
 
     put(&run, "eastwest", Some(GatewayAddress::Name("gw.test".into())));
-    let why = "others do not receive it: no gateway of it has an IP address with a port for mesh TLS";
+    let why = "others do not receive it: no gateway of it has a known address with a port for mesh TLS";
     world.until("explain 20.0.0.1 --host far.test", why).await;
+    let why = "its host name has no address: the name does not exist (NXDOMAIN)";
+    world.until("explain gw.test:15443", why).await;
     let named = world.run("explain gw.test:15443").await;
     assert!(named.out.contains("DROP TRB0557"), "{}", named.out);
-    assert!(named.out.contains("its address is a host name, which is not resolved"), "{}", named.out);
     assert_eq!(named.exit, Ok(Exit::No));
+    let table = world.until("get gateways", &format!("{why} for ")).await;
+    assert!(table.contains("gw.test:15443") && table.contains("Unusable"), "{table}");
+    let registries = world.until("get registries -o wide", "TRB0330").await;
+    assert!(registries.contains("Service istio-system/eastwest"), "{registries}");
+
+    dns.set("gw.test", 60, &["203.0.113.7", "203.0.113.8", "127.0.0.1"].map(|ip| ip.parse().unwrap()));
+    world.until("get gateways", "gw.test:15443 (203.0.113.7, 203.0.113.8)").await;
+    let one = world.run("get gateways 203.0.113.8 -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(one["items"][0]["resolved"], serde_json::json!(["203.0.113.7", "203.0.113.8"]));
+    assert_eq!(one["items"][0]["state"], "Used");
+    let far = world.run("explain 20.0.0.1 --host far.test").await.out;
+    let through = "others through its gateways: 203.0.113.7:15443 (gw.test), 203.0.113.8:15443 (gw.test)";
+    assert!(far.contains(through), "{far}");
+    let named = world.run("explain gw.test:15443").await;
+    assert!(named.out.contains("host name gw.test has 203.0.113.7, 203.0.113.8"), "{}", named.out);
+    assert_eq!(named.exit, Ok(Exit::Ok), "{}", named.out);
+    let registries = world.run("get registries -o wide").await.out;
+    assert!(!registries.contains("TRB0330"), "{registries}");
     world.server.stop().await;
 }
 

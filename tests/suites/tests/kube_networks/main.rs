@@ -6,6 +6,7 @@
 //!
 //! In `routers`, another Tributary serves the gateways, which are Envoys of their own.
 
+mod names;
 mod routers;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,8 +18,8 @@ use tributary_suites::http_client::get_as;
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::{Watched, mk_namespace};
 use tributary_suites::{
-    ApiServer, Authority, Backend, Entry, Envoy, EnvoyConfig, Identity, Load, LoadPlan, TestServer, Variant,
-    Workload, eventually, nowhere, outbound, ports,
+    ApiServer, Authority, Backend, DnsServer, Entry, Envoy, EnvoyConfig, Identity, Load, LoadPlan,
+    TestServer, Variant, Workload, eventually, nowhere, outbound, ports,
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -166,15 +167,17 @@ async fn endpoint_without_mesh_tls_has_no_gateway() -> Result<()> {
     networks.answers(200).await
 }
 
-/// A network whose only gateway has a host name stays closed, and what is missing is shown; without a declared gateway it is reached
-/// directly.
+/// A network whose only gateway has a host name that cannot be resolved stays closed, and what is missing is shown; without a declared
+/// gateway it is reached directly.
 #[tokio::test]
 async fn network_is_closed_until_no_gateway_is_declared() -> Result<()> {
     let networks = Networks::new().await?;
     let at = ports::free_addr()?;
     networks.set_gateways(&[at]).await?;
     networks.declare("").await?;
-    let (server, _config) = Watched::by_admin(&networks.cluster)?.start().await?;
+    let dns = DnsServer::start().await?;
+    let servers = format!("dns: {{servers: [\"{}\"]}}", dns.addr());
+    let (server, _config) = Watched::by_admin(&networks.cluster)?.config(&servers).start().await?;
     let envoy = networks.sidecar(&server, Variant::Delta).await?;
     let cluster = outbound(networks.port, HOST);
     envoy.has_hosts(&cluster, &[at], SOON).await?;
@@ -184,7 +187,7 @@ async fn network_is_closed_until_no_gateway_is_declared() -> Result<()> {
     networks.declare_gateways(vec![json!({"address": "gw.test", "port": 15443})]).await?;
     envoy.has_hosts(&cluster, &[], SOON).await?;
     shows(&server, &["get", "gateways"], "gw.test:15443   Unusable").await?;
-    shows(&server, &["get", "registries", "-o", "wide"], "istio#meshNetworks.gateways").await?;
+    shows(&server, &["get", "registries", "-o", "wide"], "TRB0330").await?;
     networks.set_gateways(&[]).await?;
     envoy.has_hosts(&cluster, &[nowhere(9)], SOON).await
 }

@@ -88,7 +88,7 @@ fn gateways_need_mesh_tls_and_an_address_that_the_client_uses() {
         ("automatic mesh TLS is off", off, client.clone()),
         ("IP families", facts.clone(), Projection { families: Some((false, true)), ..client.clone() }),
         (
-            "no gateway of it has an IP address",
+            "no gateway of it has a known address",
             EndpointInputs { gated: mk_gated(&[("net2", &[])]), ..facts },
             client,
         ),

@@ -118,9 +118,7 @@ fn gateway_that_cannot_be_used_shows_what_it_lacks() {
     assert_eq!(decided(&explanation), [(Stage::Source, Verdict::Drop, 557)]);
     assert!(explanation.steps[0].detail.ends_with("its host name is not resolved yet"));
     let failure = NameFailure { since: Mono(7), reason: "no such name".into() };
-    catalog
-        .gateway_names
-        .insert("gw.test".into(), Shared::new(ResolvedName::default().failing(failure)));
+    catalog.gateway_names.insert("gw.test".into(), Shared::new(ResolvedName::default().failing(failure)));
     let step = &explain_one(&catalog, "gw.test", None).steps[0];
     assert!(step.detail.ends_with("its host name has no address: no such name"), "{}", step.detail);
     assert_eq!(step.time, Some(StepTime::Since(Mono(7))));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Catalog, CatalogChanges, Code, ConfirmRequest, Evidence, Mono, Record, Recorder, RegistryName,
-    RegistrySpec, RegistryUpdate, Scope, ServiceKey, ShardPriority, Stamped,
+    RegistrySpec, RegistryUpdate, ResolvedName, Scope, ServiceKey, ShardPriority, Stamped,
 };
 
 use crate::config::CoreConfig;
@@ -280,6 +280,13 @@ impl Core {
             self.published = Arc::new(self.state.draft.clone());
         }
         Arc::clone(&self.published)
+    }
+
+    /// Returns the addresses of the host names of gateways that are served, also of a catalog that is not published yet.
+    #[must_use]
+    pub fn gateway_names(&self) -> Vec<(Arc<str>, Arc<ResolvedName>)> {
+        let names = self.state.draft.gateway_names.iter();
+        names.map(|(name, resolved)| (Arc::clone(name), Arc::new(ResolvedName::clone(resolved)))).collect()
     }
 
     /// Returns counts of what the core has done.

@@ -90,10 +90,10 @@ impl Names {
         Self { scope, entries, unasked, problems: Problems::default(), asking: 0, random }
     }
     /// Returns the first updates: a complete list of the names that an earlier process resolved, which stay in use.
-    pub fn begin<'a>(
+    pub fn begin(
         &mut self,
         now: Mono,
-        known: impl IntoIterator<Item = (&'a Arc<str>, Arc<ResolvedName>)>,
+        known: impl IntoIterator<Item = (Arc<str>, Arc<ResolvedName>)>,
     ) -> Vec<RegistryUpdate> {
         let collection = Collection { scope: self.scope.clone(), kind: CollectionKind::Gateways };
         let (required, optional) = (vec![collection.clone()], Vec::new());
@@ -102,9 +102,9 @@ impl Names {
             RegistryUpdate::ListStarted(collection.clone()),
         ];
         for (name, resolved) in known {
-            out.push(self.put(name, &resolved));
+            out.push(self.put(&name, &resolved));
             let entry = Entry { reported: Some(resolved), ..Entry::new(now) };
-            self.entries.insert(Arc::clone(name), entry);
+            self.entries.insert(name, entry);
         }
         out.push(RegistryUpdate::ListEnded(collection, Completeness::Complete));
         out

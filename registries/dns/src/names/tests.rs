@@ -178,7 +178,7 @@ fn name_without_a_gateway_is_remembered_for_a_while() {
 fn names_of_an_earlier_process_are_listed_first_and_stay_in_use() {
     let (mut names, mut seen) = (mk_names(), Seen::default());
     let known = (name("gw.test"), Arc::new(ResolvedName::new(["192.0.2.1".parse().unwrap()])));
-    let updates = names.begin(Mono(7), [(&known.0, known.1)]);
+    let updates = names.begin(Mono(7), [known]);
     let ended = RegistryUpdate::ListEnded(
         Collection { scope: Scope::new("gateways").unwrap(), kind: CollectionKind::Gateways },
         Completeness::Complete,

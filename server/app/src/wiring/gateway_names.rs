@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tributary_core::Core;
 use tributary_dns::{Lookup, Names, Wanted};
 use tributary_model::{Catalog, ClusterId, ProviderId, RegistryId, RegistryName, RegistrySpec, Scope};
 use tributary_registry_api::{Clock, SplitMix};
@@ -34,8 +35,8 @@ impl GatewayNames {
         let source = handle.source(spec).await.map_err(|e| refused(&e))?;
         let random = SplitMix::seeded(u64::from(std::process::id()));
         let mut names = Names::new(scope, Box::new(random));
-        let catalog = handle.catalog();
-        let known = catalog.gateway_names.iter().map(|(name, known)| (name, Arc::new((**known).clone())));
+        // what was restored may not be published yet
+        let known = handle.inspect(Core::gateway_names).await.map_err(|e| refused(&e))?;
         source.updates.send_all(names.begin(clock.now(), known));
         Ok(Self { source, names })
     }

@@ -24,22 +24,50 @@ spec:
 
 /// Starts a server that has `far.test` and asks this DNS server, and a cluster that reports gateways.
 async fn mk_world(dns: &DnsServer) -> (tempfile::TempDir, World, Run) {
+    let dir = mk_declared(dns);
+    let world = World::start(&["--config", &config_in(&dir)]).await;
+    let run = mk_cluster(&world).await;
+    (dir, world, run)
+}
+
+/// Starts a server that keeps its state in this folder.
+async fn mk_kept_world(dns: &DnsServer, state: &tempfile::TempDir) -> (tempfile::TempDir, World, Run) {
+    let dir = mk_declared(dns);
+    let (world, run) = start_kept(&dir, state).await;
+    (dir, world, run)
+}
+
+async fn start_kept(dir: &tempfile::TempDir, state: &tempfile::TempDir) -> (World, Run) {
+    let state = state.path().display().to_string();
+    let world = World::start(&["--config", &config_in(dir), "--state-dir", &state]).await;
+    let run = mk_cluster(&world).await;
+    (world, run)
+}
+
+fn config_in(dir: &tempfile::TempDir) -> String {
+    dir.path().join("config.txt").display().to_string()
+}
+
+/// Returns a folder with the declaration and a configuration that asks this DNS server.
+fn mk_declared(dns: &DnsServer) -> tempfile::TempDir {
     let dir = mk_folder(&[("far.yaml", FAR.to_owned())]);
     let config = format!(
         "apiVersion: tributary.dev/v1alpha1\nkind: Config\ndns: {{servers: [\"{}\"]}}\nregistries: [{{kind: file, path: {}}}]\n",
         dns.addr(),
         dir.path().display()
     );
-    let file = dir.path().join("config.txt");
-    std::fs::write(&file, config).unwrap();
-    let world = World::start(&["--config", &file.display().to_string()]).await;
+    std::fs::write(config_in(&dir), config).unwrap();
+    dir
+}
+
+/// Adds a cluster that reports gateways.
+async fn mk_cluster(world: &World) -> Run {
     let id = RegistryId {
         name: RegistryName::new("cluster").unwrap(),
         provider: ProviderId::KUBERNETES,
         cluster: ClusterId::new("c2").unwrap(),
     };
-    let run = world.server.live().handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap();
-    (dir, world, run)
+    world.server.live().handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap()
 }
 
 fn put(run: &Run, name: &str, address: Option<GatewayAddress>) {
@@ -129,6 +157,26 @@ async fn gateways_are_listed_and_explained() {
     let registries = world.run("get registries -o wide").await.out;
     assert!(!registries.contains("TRB0330"), "{registries}");
     world.server.stop().await;
+}
+
+/// Addresses of a name outlive a restart, and are in use before and after DNS was asked in vain.
+#[tokio::test]
+async fn addresses_of_a_name_outlive_a_restart_without_dns() {
+    let (dns, state) = (DnsServer::start().await.unwrap(), tempfile::tempdir().unwrap());
+    dns.set("gw.test", 60, &["203.0.113.7".parse().unwrap()]);
+    let (dir, world, run) = mk_kept_world(&dns, &state).await;
+    put(&run, "eastwest", Some(GatewayAddress::Name("gw.test".into())));
+    world.until("get gateways", "gw.test:15443 (203.0.113.7)").await;
+    world.server.stop().await;
+    dns.stop().await;
+    for _ in 0..2 {
+        let (world, run) = start_kept(&dir, &state).await;
+        put(&run, "eastwest", Some(GatewayAddress::Name("gw.test".into())));
+        let table = world.until("get gateways", "the last addresses stay in use").await;
+        assert!(table.contains("gw.test:15443 (203.0.113.7)") && table.contains("Used"), "{table}");
+        world.until("get registries -o wide", "TRB0331").await;
+        world.server.stop().await;
+    }
 }
 
 const EAST_WEST: &str = "apiVersion: networking.istio.io/v1

@@ -46,7 +46,8 @@ async fn gateway_with_a_host_name_follows_dns() -> Result<()> {
     networks.declare("").await?;
     let watched = Watched::by_admin(&networks.cluster)?
         .config(&format!("dns: {{servers: [\"{}\"]}}", dns.addr()))
-        .config(&format!("stateDir: {}", state.path().display()));
+        .arg("--state-dir")
+        .arg(&state.path().display().to_string());
     let (server, _config) = watched.start().await?;
     let cluster = outbound(networks.port, HOST);
     let envoy = networks.sidecar(&server, Variant::Delta).await?;

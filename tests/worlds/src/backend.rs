@@ -6,7 +6,7 @@ use std::future::Future;
 use anyhow::Result;
 
 use crate::cluster::ObjectName;
-use crate::row::Row;
+use crate::row::{Place, Row};
 use crate::schema::{ServiceFound, Stage};
 
 /// A system that runs a world. Each case has its own backend.
@@ -16,6 +16,9 @@ pub trait Backend {
 
     /// Creates or replaces objects of the Kubernetes cluster.
     fn apply(&mut self, documents: &[serde_json::Value]) -> impl Future<Output = Result<()>>;
+
+    /// Creates or replaces objects of the remote Kubernetes cluster.
+    fn apply_remote(&mut self, documents: &[serde_json::Value]) -> impl Future<Output = Result<()>>;
 
     /// Removes objects of the Kubernetes cluster.
     fn remove(&mut self, objects: &[ObjectName]) -> impl Future<Output = Result<()>>;
@@ -39,6 +42,9 @@ pub trait Backend {
     /// Returns the endpoints of `host:port` that a client receives, by EDS or inside its xDS cluster; sorted.
     /// Empty if there is no such port.
     fn endpoints(&mut self, client: &str, port: &str) -> impl Future<Output = Result<Vec<Row>>>;
+
+    /// Returns the localities of `host:port` that a client receives; sorted.
+    fn localities(&mut self, client: &str, port: &str) -> impl Future<Output = Result<Vec<Place>>>;
 
     /// Returns a client's outbound xDS clusters by `host:port`, with their types (`EDS`, `STRICT_DNS`,
     /// `LOGICAL_DNS`, `ORIGINAL_DST`, `DYNAMIC`).

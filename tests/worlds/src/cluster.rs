@@ -71,7 +71,9 @@ impl ObjectName {
     pub fn api_version(&self) -> &'static str {
         match self.kind.as_str() {
             "EndpointSlice" => "discovery.k8s.io/v1",
-            "ServiceEntry" | "WorkloadEntry" | "WorkloadGroup" | "Sidecar" => "networking.istio.io/v1",
+            "ServiceEntry" | "WorkloadEntry" | "WorkloadGroup" | "Sidecar" | "DestinationRule" => {
+                "networking.istio.io/v1"
+            }
             "Gateway" => "gateway.networking.k8s.io/v1",
             "ServiceExport" | "ServiceImport" => "multicluster.x-k8s.io/v1alpha1",
             _ => "v1",

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use tributary_answer::{
-    Client, ClientClass, ClientSidecar, Discovery, PortSet, Query, attach, cluster, conditions,
+    Assignment, Client, ClientClass, ClientSidecar, Discovery, PortSet, Query, attach, cluster, conditions,
     contested_by_service, endpoints, members, resolve, why_not,
 };
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_fixtures::mk_spec_of;
 use tributary_model::{
-    Catalog, ClientKind, ClusterId, DeclarationView, Generation, Hostname, Locality, Mono, Namespace,
-    NetworkId, NodeName, PortNumber, PortView, ProviderId, RegistryId, RegistryName, RegistryUpdate,
-    Resolution, ServiceView, SourceState, SourceStatus, Stamped, Trace,
+    Catalog, CertificateSource, ClientKind, ClusterId, DeclarationView, Generation, Hostname, Locality, Mono,
+    Namespace, NetworkId, NodeName, PortNumber, PortView, ProviderId, RegistryId, RegistryName,
+    RegistryUpdate, Resolution, ServiceView, SourceState, SourceStatus, Stamped, Trace,
 };
 
 use consul::Consul;
@@ -23,7 +23,7 @@ use kube::{Cluster, Report};
 
 use crate::backend::Backend;
 use crate::cluster::{ClusterSpec, ObjectName};
-use crate::row::Row;
+use crate::row::{Place, Row};
 use crate::schema::{ClientSpec, ServiceFound, Stage};
 
 mod config;
@@ -31,13 +31,14 @@ mod consul;
 mod files;
 mod kube;
 
-/// The core with file registries, a Kubernetes cluster and a Consul in memory.
+/// The core with file registries, Kubernetes clusters and a Consul in memory.
 #[derive(Default)]
 pub struct CoreBackend {
     core: Option<Core>,
     catalog: Arc<Catalog>,
     registries: BTreeMap<String, Registry>,
     cluster: Option<Cluster>,
+    remote: Option<Cluster>,
     consul: Option<Consul>,
     clients: BTreeMap<String, Client>,
     now: u64,
@@ -60,11 +61,23 @@ impl CoreBackend {
     }
     fn report_cluster(&mut self, produce: impl FnOnce(&mut Cluster) -> Result<Vec<Report>>) -> Result<()> {
         let cluster = self.cluster.as_mut().context("the case has no cluster")?;
-        let (own, entries) = (cluster.name.clone(), cluster.entries.name.clone());
-        for report in produce(cluster)? {
+        let (names, reports) = (cluster.names(), produce(cluster)?);
+        self.report_all(&names, reports)
+    }
+    fn report_remote(&mut self, produce: impl FnOnce(&mut Cluster) -> Result<Vec<Report>>) -> Result<()> {
+        let cluster = self.remote.as_mut().context("the case has no remote cluster")?;
+        let (names, reports) = (cluster.names(), produce(cluster)?);
+        self.report_all(&names, reports)
+    }
+    fn report_all(
+        &mut self,
+        (own, entries): &(RegistryName, RegistryName),
+        reports: Vec<Report>,
+    ) -> Result<()> {
+        for report in reports {
             match report {
-                Report::Cluster(deltas) => self.report(&own, deltas)?,
-                Report::Entries(deltas) => self.report(&entries, deltas)?,
+                Report::Cluster(deltas) => self.report(own, deltas)?,
+                Report::Entries(deltas) => self.report(entries, deltas)?,
             }
         }
         Ok(())
@@ -103,15 +116,19 @@ impl CoreBackend {
     }
     fn begin_cluster(&mut self, spec: &ClusterSpec, consul: bool) -> Result<()> {
         let cluster = Cluster::new(spec, consul)?;
-        self.join(&cluster.name, ProviderId::KUBERNETES, &cluster.id, 0)?;
-        self.join(&cluster.entries.name, ProviderId::SERVICE_ENTRY, &cluster.id, 0)?;
+        self.join_cluster(&cluster, 0)?;
         self.cluster = Some(cluster);
-        self.report_cluster(|cluster| {
-            Ok(vec![
-                Report::Cluster(cluster.initial_updates()),
-                Report::Entries(cluster.entries.initial_updates()),
-            ])
-        })
+        self.report_cluster(|cluster| Ok(cluster.first_reports()))
+    }
+    fn begin_remote(&mut self, spec: &ClusterSpec) -> Result<()> {
+        let cluster = Cluster::remote(spec)?;
+        self.join_cluster(&cluster, 1)?;
+        self.remote = Some(cluster);
+        self.report_remote(|cluster| Ok(cluster.first_reports()))
+    }
+    fn join_cluster(&mut self, cluster: &Cluster, rank: u16) -> Result<()> {
+        self.join(&cluster.name, ProviderId::KUBERNETES, &cluster.id, rank)?;
+        self.join(&cluster.entries.name, ProviderId::SERVICE_ENTRY, &cluster.id, rank)
     }
     fn begin_consul(&mut self, stage: &Stage) -> Result<()> {
         let Some(spec) = &stage.consul else { return Ok(()) };
@@ -128,10 +145,34 @@ impl CoreBackend {
         self.join(&name, ProviderId::CONFIG, &ClusterId::new(cluster)?, 0)?;
         self.report(&name, config::updates(stage)?)
     }
-    /// Returns a client, with the Sidecar that applies to it.
+    /// Returns what `shown` makes of the endpoints of `host:port`; empty if the client has no such xDS cluster.
+    fn assigned<T>(
+        &self,
+        name: &str,
+        port: &str,
+        shown: impl Fn(&Assignment<'_>) -> Vec<T>,
+    ) -> Result<Vec<T>> {
+        let client = self.client(name)?;
+        let (host, number) = host_and_port(port)?;
+        let found = resolve(&self.catalog, host.as_str(), client.class.scope(), &mut ());
+        let scope = client.class.scope();
+        let reached = |view| scope.ports(view, PortSet::Reached).find(|port| port.number == number);
+        let Some(port) = found.and_then(|view| reached(view)) else { return Ok(Vec::new()) };
+        let of_cluster = client.class.project(port.cluster.dimensions);
+        match cluster(&port.cluster.inputs, None, &of_cluster, &mut ()).map(|plan| plan.discovery) {
+            None | Some(Discovery::OriginalDestination(_) | Discovery::ForwardProxy) => Ok(Vec::new()),
+            Some(Discovery::StrictDns(within) | Discovery::LogicalDns(within)) => Ok(shown(&within)),
+            Some(Discovery::Eds) => {
+                let projection = client.class.project(port.endpoints.dimensions);
+                Ok(shown(&endpoints(&port.endpoints.inputs, &projection, &mut ())))
+            }
+        }
+    }
+    /// Returns a client, with its labels that policies compare and the Sidecar that applies to it.
     fn client(&self, name: &str) -> Result<Client> {
         let mut client =
             self.clients.get(name).cloned().with_context(|| format!("client {name:?} not found"))?;
+        client.class.labels = client.class.compared(&self.catalog, &client.labels);
         let class = &mut client.class;
         let sidecar = attach(&self.catalog, class.kind, class.namespace.as_ref(), &client.labels);
         class.sidecar = sidecar.map(|(key, sidecar)| ClientSidecar::new(key, sidecar).into());
@@ -157,6 +198,9 @@ pub fn client(name: &str, spec: &ClientSpec) -> Result<Client> {
     class.cluster = spec.cluster.as_deref().map(ClusterId::new).transpose()?;
     class.network = spec.network.as_deref().map(NetworkId::new).transpose()?;
     class.node = spec.node.as_deref().map(NodeName::new).transpose()?;
+    if spec.certificates {
+        class.certificates = CertificateSource::Files;
+    }
     class.locality = spec.locality.as_deref().map(Locality::parse).unwrap_or_default();
     Ok(out)
 }
@@ -210,11 +254,17 @@ impl Backend for CoreBackend {
         if let Some(spec) = &stage.kubernetes {
             self.begin_cluster(spec, stage.consul.is_some())?;
         }
+        if let Some(spec) = &stage.remote {
+            self.begin_remote(spec)?;
+        }
         self.begin_consul(stage)?;
         self.begin_files(&stage.files)
     }
     async fn apply(&mut self, documents: &[serde_json::Value]) -> Result<()> {
         self.report_cluster(|cluster| cluster.apply(documents))
+    }
+    async fn apply_remote(&mut self, documents: &[serde_json::Value]) -> Result<()> {
+        self.report_remote(|cluster| cluster.apply(documents))
     }
     async fn remove(&mut self, objects: &[ObjectName]) -> Result<()> {
         self.report_cluster(|cluster| cluster.remove(objects))
@@ -244,21 +294,10 @@ impl Backend for CoreBackend {
         self.report_from(registry, |r| vec![RegistryUpdate::Status(r.scope.clone(), status)])
     }
     async fn endpoints(&mut self, name: &str, port: &str) -> Result<Vec<Row>> {
-        let client = self.client(name)?;
-        let (host, number) = host_and_port(port)?;
-        let found = resolve(&self.catalog, host.as_str(), client.class.scope(), &mut ());
-        let scope = client.class.scope();
-        let reached = |view| scope.ports(view, PortSet::Reached).find(|port| port.number == number);
-        let Some(port) = found.and_then(|view| reached(view)) else { return Ok(Vec::new()) };
-        let of_cluster = client.class.project(port.cluster.dimensions);
-        match cluster(&port.cluster.inputs, None, &of_cluster, &mut ()).map(|plan| plan.discovery) {
-            None | Some(Discovery::OriginalDestination(_) | Discovery::ForwardProxy) => Ok(Vec::new()),
-            Some(Discovery::StrictDns(within) | Discovery::LogicalDns(within)) => Ok(Row::all(&within)),
-            Some(Discovery::Eds) => {
-                let projection = client.class.project(port.endpoints.dimensions);
-                Ok(Row::all(&endpoints(&port.endpoints.inputs, &projection, &mut ())))
-            }
-        }
+        self.assigned(name, port, Row::all)
+    }
+    async fn localities(&mut self, name: &str, port: &str) -> Result<Vec<Place>> {
+        self.assigned(name, port, Place::all)
     }
     async fn clusters(&mut self, name: &str) -> Result<BTreeMap<String, String>> {
         let client = self.client(name)?;

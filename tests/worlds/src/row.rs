@@ -1,11 +1,11 @@
-//! An endpoint as a world writes it: `10.0.0.1:80`, followed by every attribute that is not the default:
+//! An endpoint and a locality as a world writes them. An endpoint: `10.0.0.1:80`, followed by every attribute that is not the default:
 //! `10.0.0.1:80 w3 p1 eu/1b UNHEALTHY`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use tributary_answer::{Assignment, Endpoint};
+use tributary_answer::{Assignment, Endpoint, LocalityEndpoints};
 use tributary_model::{Health, Locality};
 
 /// One endpoint that a client receives.
@@ -83,6 +83,47 @@ impl FromStr for Row {
             }
         }
         Ok(Self { priority, target, weight, locality, health })
+    }
+}
+
+/// One locality that a client receives: `eu/1b w30`, with every attribute that is not the default: `eu/1b w30 p1 empty`;
+/// the unknown locality is `-`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Priority.
+    pub priority: u32,
+    /// Locality: `eu/1b`, or empty.
+    pub locality: String,
+    /// Weight among the localities of its priority.
+    pub weight: u32,
+    /// Whether it has no endpoints.
+    pub is_empty: bool,
+}
+
+impl Place {
+    /// Returns the localities of an assignment, sorted.
+    #[must_use]
+    pub fn all(assignment: &Assignment<'_>) -> Vec<Self> {
+        let place = |l: &LocalityEndpoints<'_>| Self {
+            priority: l.priority,
+            locality: l.locality.to_string(),
+            weight: l.weight,
+            is_empty: l.endpoints.is_empty(),
+        };
+        let mut places: Vec<Self> = assignment.localities.iter().map(place).collect();
+        places.sort();
+        places
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let locality = if self.locality.is_empty() { "-" } else { &self.locality };
+        write!(f, "{locality} w{}", self.weight)?;
+        if self.priority != 0 {
+            write!(f, " p{}", self.priority)?;
+        }
+        f.write_str(if self.is_empty { " empty" } else { "" })
     }
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::backend::Backend;
 use crate::cluster::{ObjectName, documents};
+use crate::core_backend::CoreBackend;
 use crate::row::Row;
 use crate::schema::{Case, ClientSpec, Expect, Explained, ServiceExpect, ServiceFound, Step, World};
 
@@ -56,6 +57,25 @@ pub async fn run_in<B: Backend>(order: Order, world: &World, case: &Case, backen
     Ok(())
 }
 
+/// Runs on the core the cases of a world whose statements contain `part`, each with the documents of a step in both
+/// orders. Reports every failure, so one broken rule does not hide others.
+pub async fn run_on_core(file: &str, part: &str) -> Result<()> {
+    let found = worlds()?.into_iter().find(|(name, _)| name == file);
+    let (_, world) = found.with_context(|| format!("no world {file}"))?;
+    let cases: Vec<&Case> = world.cases.iter().filter(|case| case.case.contains(part)).collect();
+    ensure!(!cases.is_empty(), "{file} has no case {part:?}");
+    let mut faults = Vec::new();
+    for case in cases {
+        for order in [Order::Written, Order::Reversed] {
+            if let Err(error) = run_in(order, &world, case, &mut CoreBackend::default()).await {
+                faults.push(format!("{order:?}: {error:#}"));
+            }
+        }
+    }
+    ensure!(faults.is_empty(), "{file}:\n{}", faults.join("\n"));
+    Ok(())
+}
+
 async fn act<B: Backend>(
     step: &Step,
     order: Order,
@@ -74,6 +94,13 @@ async fn act<B: Backend>(
     }
     if !documents.is_empty() {
         backend.apply(&documents).await?;
+    }
+    let mut remote = crate::cluster::documents(&step.remote)?;
+    if order == Order::Reversed {
+        remote.reverse();
+    }
+    if !remote.is_empty() {
+        backend.apply_remote(&remote).await?;
     }
     let mut services: Vec<_> = step.consul.iter().collect();
     if order == Order::Reversed {
@@ -139,6 +166,14 @@ async fn faults<B: Backend>(
             let want: Vec<String> = sorted(rows)?;
             let got = backend.endpoints(client, port).await?;
             faults.compare(&format!("{client} receives of {port}"), want, strings(got));
+        }
+    }
+    for (client, ports) in &expect.localities {
+        known(client, clients)?;
+        for (port, want) in ports {
+            let got = backend.localities(client, port).await?;
+            let got: Vec<String> = got.iter().map(ToString::to_string).collect();
+            faults.compare(&format!("{client}'s localities of {port}"), want, &got);
         }
     }
     for (client, want) in &expect.clusters {

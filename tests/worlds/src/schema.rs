@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::cluster::ClusterSpec;
+#[cfg(doc)]
+use crate::row::Place;
 
 /// A file of cases about one group of rules.
 #[derive(Debug, Clone, Deserialize)]
@@ -18,6 +20,9 @@ pub struct World {
     /// Kubernetes cluster of every case without its own.
     #[serde(default)]
     pub kubernetes: Option<ClusterSpec>,
+    /// Remote Kubernetes cluster of every case without its own.
+    #[serde(default)]
+    pub remote: Option<ClusterSpec>,
     /// Consul of every case without its own.
     #[serde(default)]
     pub consul: Option<ConsulSpec>,
@@ -38,6 +43,10 @@ pub struct Case {
     /// Kubernetes cluster of this case.
     #[serde(default)]
     pub kubernetes: Option<ClusterSpec>,
+    /// Remote Kubernetes cluster of this case, beside the other one. Only the core's backend has one; other backends
+    /// skip its cases.
+    #[serde(default)]
+    pub remote: Option<ClusterSpec>,
     /// Consul of this case.
     #[serde(default)]
     pub consul: Option<ConsulSpec>,
@@ -61,6 +70,8 @@ pub struct Stage {
     pub files: BTreeMap<String, String>,
     /// Kubernetes cluster, if any.
     pub kubernetes: Option<ClusterSpec>,
+    /// Remote Kubernetes cluster, if any.
+    pub remote: Option<ClusterSpec>,
     /// Consul, if any.
     pub consul: Option<ConsulSpec>,
     /// See [`Case::federated_services`].
@@ -78,6 +89,7 @@ impl World {
         let mut clients = self.clients.clone();
         clients.extend(case.clients.clone());
         let kubernetes = case.kubernetes.clone().or_else(|| self.kubernetes.clone());
+        let remote = case.remote.clone().or_else(|| self.remote.clone());
         let mut files = case.registries.clone();
         let consul = case.consul.clone().or_else(|| self.consul.clone());
         if files.is_empty() && kubernetes.is_none() {
@@ -85,7 +97,7 @@ impl World {
         }
         let (federated_services, merge_by_name) =
             (case.federated_services.clone(), case.merge_by_name.clone());
-        Stage { files, kubernetes, consul, federated_services, merge_by_name, clients }
+        Stage { files, kubernetes, remote, consul, federated_services, merge_by_name, clients }
     }
     /// Returns true if any case has a Kubernetes cluster.
     #[must_use]
@@ -130,6 +142,8 @@ pub struct ClientSpec {
     pub ip: Option<String>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
+    /// Whether it has certificates of the mesh.
+    pub certificates: bool,
 }
 
 /// Changes, applied in the order of these fields, and the expected results.
@@ -147,6 +161,8 @@ pub struct Step {
     pub remove: Vec<String>,
     /// Objects of the Kubernetes cluster, as YAML documents; each replaces the object of its name.
     pub apply: String,
+    /// Objects of the remote cluster, likewise.
+    pub remote: String,
     /// Instances of Consul's services by name, as `/v1/health/service/NAME` answers; an empty list removes the
     /// service.
     pub consul: BTreeMap<String, Vec<serde_json::Value>>,
@@ -162,6 +178,8 @@ pub struct Step {
 pub struct Expect {
     /// By client, by `host:port`: the endpoints, received by EDS or inside the xDS cluster.
     pub endpoints: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// By client, by `host:port`: the localities with their weights, also those without endpoints ([`Place`]).
+    pub localities: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// By client: all outbound xDS clusters by `host:port`, each with its type.
     pub clusters: BTreeMap<String, BTreeMap<String, String>>,
     /// By host: the service that serves it first; null if there must be none.

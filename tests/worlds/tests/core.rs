@@ -1,30 +1,13 @@
 //! Runs every world on the core.
 
-use anyhow::{Context, Result, ensure};
-use tributary_worlds::{CoreBackend, Order, run_in, worlds};
-
-/// Runs all cases of a world, each with the documents of a step in both orders. Reports every failure, so one
-/// broken rule does not hide others.
-async fn hold(name: &str) -> Result<()> {
-    let found = worlds()?.into_iter().find(|(file, _)| file == name);
-    let (_, world) = found.with_context(|| format!("no world {name}"))?;
-    let mut faults = Vec::new();
-    for case in &world.cases {
-        for order in [Order::Written, Order::Reversed] {
-            if let Err(error) = run_in(order, &world, case, &mut CoreBackend::default()).await {
-                faults.push(format!("{order:?}: {error:#}"));
-            }
-        }
-    }
-    ensure!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
-    Ok(())
-}
+use anyhow::Result;
+use tributary_worlds::{run_on_core, worlds};
 
 macro_rules! on_the_core {
     ($($test:ident $file:literal;)*) => {
         $(#[tokio::test]
         async fn $test() -> Result<()> {
-            hold($file).await
+            run_on_core($file, "").await
         })*
 
         #[test]
@@ -56,4 +39,6 @@ on_the_core! {
     kube_scope "kube_scope.yaml";
     kube_networks "kube_networks.yaml";
     kube_mcs "kube_mcs.yaml";
+    localities "localities.yaml";
+    locality_sources "locality_sources.yaml";
 }

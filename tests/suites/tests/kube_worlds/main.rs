@@ -23,10 +23,10 @@ async fn worlds_through_the_api_server() -> Result<()> {
     let _server = tributary_suites::ApiServer::shared().await?;
     let (mut faults, mut ran) = (Vec::new(), 0);
     for (file, world) in worlds()?.into_iter().filter(|(file, _)| file.contains(&wanted_world)) {
-        // a case with a Consul runs on the core only
+        // a case with a Consul or a remote cluster runs on the core only
         let own = |case: &&tributary_worlds::Case| {
             let stage = world.stage(case);
-            stage.kubernetes.is_some() && stage.consul.is_none()
+            stage.kubernetes.is_some() && stage.remote.is_none() && stage.consul.is_none()
         };
         for case in world.cases.iter().filter(own).filter(|case| case.case.contains(&wanted_case)) {
             ran += 1;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tributary_suites::ads::{CDS, EDS, node};
 use tributary_suites::kube::marks::is_not_the_tests;
 use tributary_suites::{Entry, Follower, ServerOptions, TestServer, Variant, nowhere, outbound};
-use tributary_worlds::{Backend, ClientSpec, ObjectName, Row, ServiceFound, Stage};
+use tributary_worlds::{Backend, ClientSpec, ObjectName, Place, Row, ServiceFound, Stage};
 
 use crate::cluster::Cluster as KubeCluster;
 use crate::read;
@@ -113,6 +113,11 @@ fn node_of(name: &str, number: usize, spec: &ClientSpec) -> Node {
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let mut fields: HashMap<String, Value> =
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), text(value?)))).collect();
+    if spec.certificates {
+        for key in ["TLS_CLIENT_CERT_CHAIN", "TLS_CLIENT_KEY", "TLS_CLIENT_ROOT_CERT"] {
+            fields.insert(key.to_owned(), text(&format!("/etc/certs/{key}.pem")));
+        }
+    }
     if !spec.labels.is_empty() {
         let labels = spec.labels.iter().map(|(key, value)| (key.clone(), text(value))).collect();
         let labels = Value { kind: Some(Kind::StructValue(Struct { fields: labels })) };
@@ -182,6 +187,9 @@ impl Backend for AdsBackend {
         self.deadline = Some(Instant::now() + PATIENCE);
         self.take().await
     }
+    async fn apply_remote(&mut self, _: &[serde_json::Value]) -> Result<()> {
+        anyhow::bail!("a remote cluster is played on the core alone, and by kube_clusters with a real one")
+    }
     async fn remove(&mut self, objects: &[ObjectName]) -> Result<()> {
         let cluster = self.cluster.as_mut().context("the case has no cluster")?;
         cluster.remove(objects).await?;
@@ -220,6 +228,10 @@ impl Backend for AdsBackend {
     async fn endpoints(&mut self, client: &str, port: &str) -> Result<Vec<Row>> {
         let (host, number) = port.rsplit_once(':').with_context(|| format!("{port} is not host:port"))?;
         read::rows(self.holds(client)?, &outbound(number.parse()?, host))
+    }
+    async fn localities(&mut self, client: &str, port: &str) -> Result<Vec<Place>> {
+        let (host, number) = port.rsplit_once(':').with_context(|| format!("{port} is not host:port"))?;
+        read::places(self.holds(client)?, &outbound(number.parse()?, host))
     }
     async fn clusters(&mut self, client: &str) -> Result<BTreeMap<String, String>> {
         let held = self.holds(client)?;

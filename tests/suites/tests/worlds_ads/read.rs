@@ -11,19 +11,14 @@ use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndp
 use tributary_model::Locality;
 use tributary_suites::Follower;
 use tributary_suites::ads::{CDS, EDS};
-use tributary_worlds::{Row, ServiceFound};
+use tributary_worlds::{Place, Row, ServiceFound};
 
 /// Returns the endpoints of an xDS cluster: by EDS or inside it; empty if there is no such cluster.
 pub(crate) fn rows(held: &Follower, name: &str) -> Result<Vec<Row>> {
     if !held.names(CDS).contains(name) {
         return Ok(Vec::new());
     }
-    let cluster: Cluster = held.decode(CDS, name)?;
-    let assignment = match type_of(&cluster) {
-        "EDS" if held.names(EDS).contains(name) => held.decode(EDS, name)?,
-        "STRICT_DNS" | "LOGICAL_DNS" => cluster.load_assignment.unwrap_or_default(),
-        _ => ClusterLoadAssignment::default(),
-    };
+    let assignment = assignment(held, name)?;
     let mut rows = Vec::new();
     for locality in &assignment.endpoints {
         for endpoint in &locality.lb_endpoints {
@@ -34,8 +29,37 @@ pub(crate) fn rows(held: &Follower, name: &str) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn row(locality: &LocalityLbEndpoints, endpoint: &LbEndpoint) -> Result<Row> {
+/// Returns the localities of an xDS cluster, likewise.
+pub(crate) fn places(held: &Follower, name: &str) -> Result<Vec<Place>> {
+    if !held.names(CDS).contains(name) {
+        return Ok(Vec::new());
+    }
+    let place = |l: &LocalityLbEndpoints| Place {
+        priority: l.priority,
+        locality: place(l),
+        weight: l.load_balancing_weight.map_or(0, |weight| weight.value),
+        is_empty: l.lb_endpoints.is_empty(),
+    };
+    let mut places: Vec<Place> = assignment(held, name)?.endpoints.iter().map(place).collect();
+    places.sort();
+    Ok(places)
+}
+
+fn assignment(held: &Follower, name: &str) -> Result<ClusterLoadAssignment> {
+    let cluster: Cluster = held.decode(CDS, name)?;
+    Ok(match type_of(&cluster) {
+        "EDS" if held.names(EDS).contains(name) => held.decode(EDS, name)?,
+        "STRICT_DNS" | "LOGICAL_DNS" => cluster.load_assignment.unwrap_or_default(),
+        _ => ClusterLoadAssignment::default(),
+    })
+}
+
+fn place(locality: &LocalityLbEndpoints) -> String {
     let place = locality.locality.clone().unwrap_or_default();
+    Locality::new(&place.region, &place.zone, &place.sub_zone).to_string()
+}
+
+fn row(locality: &LocalityLbEndpoints, endpoint: &LbEndpoint) -> Result<Row> {
     let health = match HealthStatus::try_from(endpoint.health_status) {
         Ok(HealthStatus::Unknown | HealthStatus::Healthy) => "",
         Ok(status) => status.as_str_name(),
@@ -45,7 +69,7 @@ fn row(locality: &LocalityLbEndpoints, endpoint: &LbEndpoint) -> Result<Row> {
         priority: locality.priority,
         target: target(endpoint).context("an endpoint without an address")?,
         weight: endpoint.load_balancing_weight.map_or(1, |weight| weight.value),
-        locality: Locality::new(&place.region, &place.zone, &place.sub_zone).to_string(),
+        locality: place(locality),
         health: health.to_owned(),
     })
 }

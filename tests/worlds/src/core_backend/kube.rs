@@ -28,12 +28,20 @@ pub(super) enum Report {
 }
 
 impl Cluster {
-    /// Creates a cluster; `consul` if a Consul is read beside it, whose copies in the cluster then declare
+    /// Creates the config cluster; `consul` if a Consul is read beside it, whose copies in the cluster then declare
     /// nothing.
     pub(super) fn new(spec: &ClusterSpec, consul: bool) -> Result<Self> {
+        Self::named("kubernetes", spec, consul)
+    }
+    /// Creates a remote cluster.
+    pub(super) fn remote(spec: &ClusterSpec) -> Result<Self> {
+        Self::named("remote", spec, false)
+    }
+    fn named(name: &str, spec: &ClusterSpec, consul: bool) -> Result<Self> {
         let id = ClusterId::new(&spec.cluster)?;
         let mut options = Options::new(id.clone())?;
         options.system_namespace = NamespaceName::new(&spec.system_namespace)?;
+        options.is_config = name == "kubernetes";
         options.revision = spec.revision.as_deref().map(Into::into);
         options.namespaces = spec.namespaces.iter().map(NamespaceName::new).collect::<Result<_, _>>()?;
         options.consul_domains = consul.then(|| "consul".into()).into_iter().collect();
@@ -42,15 +50,23 @@ impl Cluster {
         options.mcs.cluster_local = on("clusterLocal");
         options.mcs.host = on("host");
         Ok(Self {
-            name: RegistryName::new("kubernetes")?,
-            entries: Registry::new("kubernetes-entries", &spec.cluster)?,
+            name: RegistryName::new(name)?,
+            entries: Registry::new(&format!("{name}-entries"), &spec.cluster)?,
             index: Index::new(options),
             namespaces: Namespaces::default(),
             id,
         })
     }
+    /// Returns the names of its registries.
+    pub(super) fn names(&self) -> (RegistryName, RegistryName) {
+        (self.name.clone(), self.entries.name.clone())
+    }
+    /// Returns the reports of an empty cluster.
+    pub(super) fn first_reports(&mut self) -> Vec<Report> {
+        vec![Report::Cluster(self.initial_updates()), Report::Entries(self.entries.initial_updates())]
+    }
     /// Returns the updates of an empty cluster: every kind has completed an empty list.
-    pub(super) fn initial_updates(&mut self) -> Vec<RegistryUpdate> {
+    fn initial_updates(&mut self) -> Vec<RegistryUpdate> {
         for scope in self.index.objects().options.watch_scopes() {
             self.index.apply(&scope, ObjectEvent::Init);
             self.index.apply(&scope, ObjectEvent::InitDone);
@@ -124,7 +140,8 @@ fn key(name: &ObjectName) -> Name {
 }
 
 fn is_entry(name: &ObjectName) -> bool {
-    matches!(name.kind.as_str(), "ServiceEntry" | "WorkloadEntry" | "WorkloadGroup" | "Sidecar")
+    let kinds = ["ServiceEntry", "WorkloadEntry", "WorkloadGroup", "Sidecar", "DestinationRule"];
+    kinds.contains(&name.kind.as_str())
 }
 
 fn file(name: &ObjectName) -> String {

@@ -74,7 +74,7 @@ check_go() {
   fi
 }
 
-# Prints the tools of the captured suite that are absent, with the packages that have them.
+# Prints the tools of tests with captured sidecars that are absent, with the packages that have them.
 absent_for_capture() {
   command -v ip >/dev/null || printf 'iproute2\n'
   { command -v iptables-restore && command -v ip6tables-restore; } >/dev/null || printf 'iptables\n'
@@ -82,7 +82,7 @@ absent_for_capture() {
 
 # Checks what redirects connections to a proxy; adds to the caller's list. apt-get installs absent packages later.
 check_capture() {
-  local hint='or set TRIBUTARY_SKIP_CAPTURE=1, which leaves the suite out'
+  local hint='or set TRIBUTARY_SKIP_CAPTURE=1, which leaves these tests out'
   [ "${TRIBUTARY_SKIP_CAPTURE:-}" = 1 ] && return 0
   unshare --net true 2>/dev/null ||
     missing+=("network namespaces: run as root or with CAP_SYS_ADMIN and CAP_NET_ADMIN, $hint")
@@ -90,7 +90,7 @@ check_capture() {
     missing+=("iptables and ip: install the packages iptables and iproute2, $hint")
 }
 
-# Installs the packages that the captured suite needs, on the machine itself.
+# Installs the packages that tests with captured sidecars need, on the machine itself.
 install_capture() {
   local packages
   [ "${TRIBUTARY_SKIP_CAPTURE:-}" = 1 ] && return 0

@@ -18,6 +18,7 @@ suites() {
   for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^test = false/ && name {print name}' "$1/Cargo.toml"); do
     kind=side need=servers
     case $test in
+      kube_networks) kind=wait need=servers,kubernetes,capture ;;
       kube_*) kind=wait need=servers,kubernetes ;;
       consul_*) kind=wait need=servers,consul ;;
       hybrid_*) kind=wait need=servers,kubernetes,consul ;;

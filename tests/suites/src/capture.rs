@@ -1,15 +1,20 @@
 //! A pod whose connections are redirected to a real Envoy, as Istio's init container does it: two network
 //! namespaces joined by a cable, the pod's with redirect rules, the other one with backends and the server.
-//! The captured suite runs in the second and connects from both.
+//! The captured suite runs in the second and connects from both. A [`Site`] is a world with many such pods, on networks of their
+//! own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::chown;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::netns::NetworkNamespace;
+
+mod site;
+pub use site::{Capture, Site};
 
 /// User of the proxy; its connections are not redirected.
 pub const PROXY_USER: u32 = 1337;
@@ -22,8 +27,9 @@ const POD: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 98, 0, 2), Ipv6Addr::new(0x
 /// The pod and the world outside it.
 #[derive(Debug)]
 pub struct CapturedPod {
-    pod: NetworkNamespace,
-    world: NetworkNamespace,
+    pod: Arc<NetworkNamespace>,
+    world: Arc<NetworkNamespace>,
+    own: Vec<IpAddr>,
 }
 
 /// The two ends of a connection's way.
@@ -41,36 +47,38 @@ impl CapturedPod {
     pub fn new(hosts: &[IpAddr]) -> Result<Self> {
         let (pod, world) = (NetworkNamespace::new()?, NetworkNamespace::new()?);
         let peer = pod.process().to_string();
-        world.command("ip", &["-batch", "-"], &cable(&peer))?;
+        world.command("ip", &["-batch", "-"], &cable_to("cable", &peer))?;
         let addresses: String = hosts.iter().map(|ip| address(*ip, "cable")).collect();
         world.command("ip", &["-batch", "-"], &(addresses + "link set cable up\nlink set lo up\n"))?;
         pod.command("ip", &["-batch", "-"], &inside())?;
         pod.command("iptables-restore", &[], &rules("127.0.0.1/32", "127.0.0.6/32"))?;
         pod.command("ip6tables-restore", &[], &rules("::1/128", "::6/128"))?;
-        Ok(Self { pod, world })
+        Ok(Self { pod: Arc::new(pod), world: Arc::new(world), own: vec![POD.0.into(), POD.1.into()] })
     }
 
-    /// Returns the address of the pod in the family of `of`.
-    pub fn address(of: IpAddr) -> IpAddr {
-        if of.is_ipv4() { POD.0.into() } else { POD.1.into() }
+    /// Returns the address of one of its ports, of IPv4.
+    pub fn at(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.own.first().copied().unwrap_or(POD.0.into()), port)
     }
 
     /// Returns the address of the proxy's admin port, which the world reaches.
-    pub fn admin() -> SocketAddr {
-        SocketAddr::new(Self::address(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ADMIN_PORT)
+    pub fn admin(&self) -> SocketAddr {
+        self.at(ADMIN_PORT)
     }
 
     /// Returns the pod's addresses as the node metadata lists them.
-    pub fn addresses() -> String {
-        format!("{},{}", POD.0, POD.1)
+    pub fn addresses(&self) -> String {
+        self.own.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns its namespace, for connections of a load.
+    pub fn namespace(&self) -> Arc<NetworkNamespace> {
+        Arc::clone(&self.pod)
     }
 
     /// Runs a test inside the world: its sockets and processes belong there.
     pub fn in_world<T: Send>(&self, test: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
-        self.world.run(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(test())
-        })
+        in_world(&self.world, test)
     }
 
     /// Runs `work` inside the pod, within the caller's runtime.
@@ -109,6 +117,22 @@ impl CapturedPod {
     }
 }
 
+/// Whether tests that need network namespaces are left out on this machine.
+pub fn is_left_out() -> bool {
+    let left_out = std::env::var_os("TRIBUTARY_SKIP_CAPTURE").is_some_and(|value| value == "1");
+    if left_out {
+        eprintln!("left out: TRIBUTARY_SKIP_CAPTURE is 1");
+    }
+    left_out
+}
+
+fn in_world<T: Send>(world: &NetworkNamespace, test: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
+    world.run(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(test())
+    })
+}
+
 /// Lets the proxy read a file in a folder that only the test's user may enter.
 pub fn give_to_proxy(file: &Path) -> Result<()> {
     for path in [Some(file), file.parent()].into_iter().flatten() {
@@ -118,8 +142,8 @@ pub fn give_to_proxy(file: &Path) -> Result<()> {
     Ok(())
 }
 
-fn cable(peer: &str) -> String {
-    format!("link add cable type veth peer name eth0 netns {peer}\n")
+fn cable_to(device: &str, peer: &str) -> String {
+    format!("link add {device} type veth peer name eth0 netns {peer}\n")
 }
 
 fn address(ip: IpAddr, device: &str) -> String {

@@ -33,7 +33,11 @@ pub struct Echo {
 impl Echo {
     /// Starts on a free loopback port.
     pub async fn start() -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::accepting(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
+    }
+
+    /// Starts on a listener that is open already, such as one of another network namespace.
+    pub fn accepting(listener: TcpListener) -> Result<Self> {
         let addr = listener.local_addr()?;
         let count = Arc::new(AtomicU64::new(0));
         let task = tokio::spawn(accept(listener, Arc::clone(&count)));

@@ -53,7 +53,7 @@ impl Envoy {
 
     /// Starts Envoy inside a pod, as the user whose connections are not redirected.
     pub async fn start_in(pod: &CapturedPod, config: &EnvoyConfig) -> Result<Self> {
-        let admin = CapturedPod::admin();
+        let admin = pod.admin();
         let (folder, path) = folder_with_bootstrap(config, admin, &[])?;
         give_to_proxy(&path)?;
         // The user may not be able to enter the cache: the open file stands for the path.

@@ -21,6 +21,13 @@ pub async fn get_as(addr: SocketAddr, host: &str, header: (&str, &str)) -> Resul
     crate::wait::in_time(&what, WITHIN, send(addr, request)).await.with_context(|| what.clone())
 }
 
+/// Returns status and body of a GET for a host over a connection, such as one from another network namespace.
+pub async fn get_over(stream: TcpStream, host: &str) -> Result<(StatusCode, String)> {
+    let request = Request::get("/").header("host", host).body(Empty::<Bytes>::new())?;
+    let work = async { over(stream, request).await.map(|(head, body)| (head.status, body)) };
+    crate::wait::in_time(&format!("GET {host}"), WITHIN, work).await
+}
+
 /// Returns the head and the body of the answer to a request without a body.
 pub async fn ask(addr: SocketAddr, request: Request<Empty<Bytes>>) -> Result<(Parts, String)> {
     let what = format!("{} {} at {addr}", request.method(), request.uri());
@@ -63,7 +70,10 @@ async fn send(addr: SocketAddr, request: Request<Empty<Bytes>>) -> Result<(Statu
 }
 
 async fn send_parts(addr: SocketAddr, request: Request<Empty<Bytes>>) -> Result<(Parts, String)> {
-    let stream = TcpStream::connect(addr).await?;
+    over(TcpStream::connect(addr).await?, request).await
+}
+
+async fn over(stream: TcpStream, request: Request<Empty<Bytes>>) -> Result<(Parts, String)> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let work = async {
         let response = sender.send_request(request).await?;

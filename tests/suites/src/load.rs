@@ -18,6 +18,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::CapturedPod;
+use crate::netns::NetworkNamespace;
+
 const KEPT_FAILURES: usize = 20;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
@@ -32,6 +35,8 @@ pub struct LoadPlan {
     pub connections: u32,
     /// Requests per second over all connections.
     pub per_second: u32,
+    /// Namespace to connect from; the caller's if absent.
+    pub from: Option<Arc<NetworkNamespace>>,
     /// Minimum of requests per second in the end, for [`Load::keeps`].
     pub at_least: f64,
 }
@@ -39,12 +44,25 @@ pub struct LoadPlan {
 impl LoadPlan {
     /// Returns the load that the proofs require: 8 connections, 240 requests per second.
     pub fn to(target: SocketAddr) -> Self {
-        Self { target, host: "backend.test".to_owned(), connections: 8, per_second: 240, at_least: 0.0 }
+        Self {
+            target,
+            host: "backend.test".to_owned(),
+            connections: 8,
+            per_second: 240,
+            from: None,
+            at_least: 0.0,
+        }
     }
 
     /// Sets the requests per second without which the load proves nothing.
     pub fn at_least(mut self, per_second: f64) -> Self {
         self.at_least = per_second;
+        self
+    }
+
+    /// Connects from a pod.
+    pub fn from(mut self, pod: &CapturedPod) -> Self {
+        self.from = Some(pod.namespace());
         self
     }
 
@@ -183,7 +201,7 @@ async fn work(plan: LoadPlan, index: u32, tally: Arc<Mutex<Tally>>, mut stopped:
 async fn ask(plan: &LoadPlan, connection: &mut Option<SendRequest<Empty<Bytes>>>) -> Result<String> {
     let mut sender = match connection.take() {
         Some(sender) => sender,
-        None => connect(plan.target).await.context("connect")?,
+        None => connect(plan).await.context("connect")?,
     };
     let request = Request::builder().uri("/").header("host", &plan.host).body(Empty::new())?;
     let response = sender.send_request(request).await.context("send")?;
@@ -198,8 +216,11 @@ async fn ask(plan: &LoadPlan, connection: &mut Option<SendRequest<Empty<Bytes>>>
     Ok(body)
 }
 
-async fn connect(target: SocketAddr) -> Result<SendRequest<Empty<Bytes>>> {
-    let stream = TcpStream::connect(target).await?;
+async fn connect(plan: &LoadPlan) -> Result<SendRequest<Empty<Bytes>>> {
+    let stream = match &plan.from {
+        Some(namespace) => namespace.connect(plan.target).await?,
+        None => TcpStream::connect(plan.target).await?,
+    };
     stream.set_nodelay(true)?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {

@@ -1,14 +1,20 @@
 //! Network namespaces without a name: they exist while a thread, a process or a socket of the test uses them, so
-//! the kernel removes their addresses and rules with the test, however it ends. The captured suite makes them.
+//! the kernel removes their addresses and rules with the test, however it ends. The captured suite and kube_networks make them.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tokio::net::TcpStream;
+
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Reports that it is inside, and ends with its input, which is with the test at the latest.
 const HOLD: &str = "echo inside; exec cat";
@@ -53,6 +59,20 @@ impl NetworkNamespace {
         };
         thread::scope(|scope| scope.spawn(inside).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// Connects from inside, without blocking the caller's runtime.
+    pub async fn connect(self: &Arc<Self>, to: SocketAddr) -> Result<TcpStream> {
+        let own = Arc::clone(self);
+        let connect = move || {
+            own.run(|| {
+                let stream = std::net::TcpStream::connect_timeout(&to, CONNECTS_WITHIN)?;
+                stream.set_nonblocking(true)?;
+                Ok(stream)
+            })
+        };
+        let stream = tokio::task::spawn_blocking(connect).await.context("connect inside")?;
+        Ok(TcpStream::from_std(stream.with_context(|| format!("connect to {to}"))?)?)
     }
 
     /// Runs a command inside, with `input`; fails with its error output.

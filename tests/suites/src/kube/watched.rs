@@ -20,6 +20,7 @@ pub struct Watched {
     registry: String,
     more: String,
     args: Vec<String>,
+    base: ServerOptions,
 }
 
 impl Watched {
@@ -35,6 +36,7 @@ impl Watched {
             registry: String::new(),
             more: String::new(),
             args: Vec::new(),
+            base: ServerOptions::default(),
         })
     }
 
@@ -48,6 +50,12 @@ impl Watched {
     pub fn config(mut self, lines: &str) -> Self {
         self.more.push_str(lines);
         self.more.push('\n');
+        self
+    }
+
+    /// Starts from these options, such as ports and certificates.
+    pub fn based_on(mut self, options: ServerOptions) -> Self {
+        self.base = options;
         self
     }
 
@@ -78,7 +86,7 @@ impl Watched {
     }
 
     fn options(&self, file: &Path) -> ServerOptions {
-        self.args.iter().fold(ServerOptions::default().config(file), |options, arg| options.arg(arg))
+        self.args.iter().fold(self.base.clone().config(file), |options, arg| options.arg(arg))
     }
 
     fn text(&self) -> String {

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use tokio::net::TcpListener;
-use tributary_suites::capture::{Side, give_to_proxy};
+use tributary_suites::capture::{Side, give_to_proxy, is_left_out};
 use tributary_suites::{Backend, CapturedPod, Files, Variant};
 
 use crate::documents::{Family, documents};
 use crate::table::{Row, To, Wanted};
 use crate::talk::Talk;
-use crate::{Policy, is_left_out, machines, outcome, wanted, with_sidecar};
+use crate::{Policy, machines, outcome, wanted, with_sidecar};
 
 /// Port of an application that listens on the loopback address alone.
 const LOCAL_PORT: u16 = 9300;

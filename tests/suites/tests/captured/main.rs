@@ -18,7 +18,7 @@ use serde_json::json;
 use table::{ROWS, Row, To, Wanted};
 use talk::{Outcome, speak};
 use tokio::net::TcpListener;
-use tributary_suites::capture::{Side, give_to_proxy};
+use tributary_suites::capture::{Side, give_to_proxy, is_left_out};
 use tributary_suites::{
     Authority, Backend, CapturedPod, Envoy, EnvoyConfig, Files, ServerOptions, TestServer, Variant,
 };
@@ -80,14 +80,6 @@ fn check(policy: Policy, variant: Variant) -> Result<()> {
     })
 }
 
-fn is_left_out() -> bool {
-    let left_out = std::env::var_os("TRIBUTARY_SKIP_CAPTURE").is_some_and(|value| value == "1");
-    if left_out {
-        eprintln!("left out: TRIBUTARY_SKIP_CAPTURE is 1");
-    }
-    left_out
-}
-
 /// Returns the address of every machine of the world; number 1 is the server's.
 fn machines() -> Vec<IpAddr> {
     let numbers = SERVICES.iter().map(|service| service.machine).chain([1, STRANGER]);
@@ -115,7 +107,7 @@ async fn with_sidecar(
     let options = options.tls(&authority.server("xds")?, None).on(xds, admin);
     let server = TestServer::start(options).await?;
     give_to_proxy(&authority.file())?;
-    let envoy = Envoy::start_in(pod, &sidecar(xds, variant).tls(&authority, None)).await?;
+    let envoy = Envoy::start_in(pod, &sidecar(pod, xds, variant).tls(&authority, None)).await?;
     settled(&server, &envoy).await?;
     check(&envoy).await
 }
@@ -136,12 +128,12 @@ async fn matches_the_table(pod: &CapturedPod, policy: Policy, variant: Variant, 
     passed_its_chains(envoy).await
 }
 
-fn sidecar(xds: SocketAddr, variant: Variant) -> EnvoyConfig {
+fn sidecar(pod: &CapturedPod, xds: SocketAddr, variant: Variant) -> EnvoyConfig {
     let metadata = json!({
         "NAMESPACE": "default",
         "CLUSTER_ID": "Kubernetes",
         "INTERCEPTION_MODE": "REDIRECT",
-        "INSTANCE_IPS": CapturedPod::addresses(),
+        "INSTANCE_IPS": pod.addresses(),
     });
     let id = format!("sidecar~{}~{NAME}.default~default.svc.cluster.local", Family::V4.host(2));
     EnvoyConfig::new(xds, variant).node_id(&id).metadata(metadata).with_listeners()

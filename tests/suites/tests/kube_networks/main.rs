@@ -4,8 +4,10 @@
 //! The Envoy of the workload is at the address of the gateway: it takes mesh TLS of the sidecar with the server name of the
 //! service, as a gateway forwards it. The addresses of the endpoints lead nowhere.
 //!
-//! In `routers`, another Tributary serves the gateways, which are Envoys of their own.
+//! In `captured`, workloads and clients are captured sidecars in network namespaces, on two networks that only gateways join. In
+//! `routers`, another Tributary serves the gateways, which are Envoys of their own.
 
+mod captured;
 mod names;
 mod routers;
 
@@ -40,7 +42,10 @@ struct Networks {
 
 impl Networks {
     async fn new() -> Result<Self> {
-        let (cluster, authority) = (ApiServer::start().await?, Authority::new()?);
+        Self::of(ApiServer::start().await?).await
+    }
+    async fn of(cluster: ApiServer) -> Result<Self> {
+        let authority = Authority::new()?;
         cluster.api().define().await?;
         cluster.api().apply_all(&[mk_namespace("tributary-system"), mk_namespace("default")]).await?;
         let (web, far) = (authority.workload("web", WEB)?, Backend::start("far").await?);
@@ -65,8 +70,12 @@ impl Networks {
     }
     /// Declares the service, whose endpoint has these fields more.
     async fn declare(&self, fields: &str) -> Result<()> {
+        self.declare_host(HOST, fields).await
+    }
+    /// Declares a service of this host, likewise.
+    async fn declare_host(&self, host: &str, fields: &str) -> Result<()> {
         let endpoint = format!("network: far, serviceAccount: pay{fields}");
-        let entry = Entry::http(HOST, self.port).with(nowhere(9), &endpoint);
+        let entry = Entry::http(host, self.port).with(nowhere(9), &endpoint);
         self.cluster.api().apply_all(&documents(&entry.yaml())?).await
     }
     /// Returns what a gateway at this address leads to.

@@ -10,17 +10,21 @@ const STRANGER: &str = "spiffe://strange/ns/default/sa/web";
 const ROUTER: &str = "one.istio-system";
 
 /// The far side: a Tributary of its own, with its declarations as files.
-struct Far {
-    files: Files,
-    server: TestServer,
+pub(super) struct Far {
+    pub(super) files: Files,
+    pub(super) server: TestServer,
 }
 
 impl Far {
     async fn new(networks: &Networks, workload: SocketAddr) -> Result<Self> {
-        let files = Files::new()?;
-        let far = Self { server: TestServer::start(ServerOptions::files(files.path())).await?, files };
+        let far = Self::start(Ok).await?;
         far.declare(HOST, networks.port, workload)?;
         Ok(far)
+    }
+    /// Starts a server without declarations, with further options.
+    pub(super) async fn start(more: impl FnOnce(ServerOptions) -> Result<ServerOptions>) -> Result<Self> {
+        let files = Files::new()?;
+        Ok(Self { server: TestServer::start(more(ServerOptions::files(files.path()))?).await?, files })
     }
     /// Declares a service with one workload.
     fn declare(&self, host: &str, port: u16, workload: SocketAddr) -> Result<()> {
@@ -28,7 +32,7 @@ impl Far {
         self.files.put(&format!("{host}.yaml"), &entry.yaml())
     }
     /// Declares a gateway of this name for these hosts.
-    fn forward(&self, name: &str, at: SocketAddr, hosts: &str) -> Result<()> {
+    pub(super) fn forward(&self, name: &str, at: SocketAddr, hosts: &str) -> Result<()> {
         let text = format!(
             "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {{name: {name}, namespace: istio-system}}\n\
              spec:\n  selector: {{gateway: {name}}}\n  servers:\n  - port: {{number: {}, name: tls, protocol: TLS}}\n    \
@@ -46,7 +50,7 @@ impl Far {
 }
 
 /// Name of a service as routers have it, and clients as server name.
-fn forwarded(port: u16, host: &str) -> String {
+pub(super) fn forwarded(port: u16, host: &str) -> String {
     format!("outbound_.{port}_._.{host}")
 }
 
@@ -143,9 +147,9 @@ async fn gateway_that_dies_is_replaced_by_the_others() -> Result<()> {
 }
 
 /// Most requests that fail before the gateway is ejected.
-const LOST: u64 = 8;
+pub(super) const LOST: u64 = 8;
 /// Rule that ejects a gateway after two failures.
-const EJECTS: &str = "
+pub(super) const EJECTS: &str = "
 apiVersion: networking.istio.io/v1
 kind: DestinationRule
 metadata: {name: far, namespace: default}

@@ -29,7 +29,7 @@ const POD: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 98, 0, 2), Ipv6Addr::new(0x
 pub struct CapturedPod {
     pod: Arc<NetworkNamespace>,
     world: Arc<NetworkNamespace>,
-    own: Vec<IpAddr>,
+    own: (Ipv4Addr, Option<Ipv6Addr>),
 }
 
 /// The two ends of a connection's way.
@@ -53,12 +53,12 @@ impl CapturedPod {
         pod.command("ip", &["-batch", "-"], &inside())?;
         pod.command("iptables-restore", &[], &rules("127.0.0.1/32", "127.0.0.6/32"))?;
         pod.command("ip6tables-restore", &[], &rules("::1/128", "::6/128"))?;
-        Ok(Self { pod: Arc::new(pod), world: Arc::new(world), own: vec![POD.0.into(), POD.1.into()] })
+        Ok(Self { pod: Arc::new(pod), world: Arc::new(world), own: (POD.0, Some(POD.1)) })
     }
 
     /// Returns the address of one of its ports, of IPv4.
     pub fn at(&self, port: u16) -> SocketAddr {
-        SocketAddr::new(self.own.first().copied().unwrap_or(POD.0.into()), port)
+        SocketAddr::from((self.own.0, port))
     }
 
     /// Returns the address of the proxy's admin port, which the world reaches.
@@ -68,7 +68,7 @@ impl CapturedPod {
 
     /// Returns the pod's addresses as the node metadata lists them.
     pub fn addresses(&self) -> String {
-        self.own.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        self.own.1.map_or_else(|| self.own.0.to_string(), |six| format!("{},{six}", self.own.0))
     }
 
     /// Returns its namespace, for connections of a load.

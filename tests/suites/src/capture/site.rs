@@ -51,7 +51,7 @@ impl Site {
         if capture == Capture::Redirected {
             pod.command("iptables-restore", &[], &rules("127.0.0.1/32", "127.0.0.6/32"))?;
         }
-        Ok(CapturedPod { pod: Arc::new(pod), world: Arc::clone(&self.world), own: vec![own.into()] })
+        Ok(CapturedPod { pod: Arc::new(pod), world: Arc::clone(&self.world), own: (own, None) })
     }
 
     /// Runs a test inside the world: its sockets and processes belong there.

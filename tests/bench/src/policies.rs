@@ -92,6 +92,7 @@ async fn storm(of: Storm, size: Size, clients: usize, table: &mut Table) -> Resu
     let ports = (size.services * usize::from(size.ports)) as f64;
     let encodes = rig.encodes() as f64 / ports;
     table.add("encodes per port", "", encodes);
+    ensure!(rig.has_mesh_tls() == of.policies.mesh, "mesh TLS is where it should not be, or is absent");
     ensure!(encodes <= of.encodes, "{encodes} encodes per port: clients do not share them");
     // pages of the binary are the system's cache of files, which it takes back
     ensure!(own <= RESIDENT, "{own} MB resident, more than {RESIDENT}");

@@ -159,6 +159,16 @@ impl Rig {
         }
     }
 
+    /// Whether an xDS cluster that was encoded has the transport sockets of mesh TLS.
+    pub(crate) fn has_mesh_tls(&self) -> bool {
+        let catalog = self.handle.catalog();
+        let ports = catalog.services().flat_map(|view| view.ports.iter());
+        let encoded =
+            ports.flat_map(|port| port.cluster.encoded.made().into_iter().flat_map(|all| all.to_vec()));
+        let bodies = encoded.filter_map(|resource| resource.body());
+        bodies.into_iter().any(|body| body.windows(13).any(|text| text == b"tlsMode-istio"))
+    }
+
     /// Returns everything that it serves to the bench's clients, decoded, for the plain server.
     pub(crate) fn content(&self) -> Result<Content> {
         let catalog = self.handle.catalog();

@@ -116,10 +116,13 @@ mod tests {
         Family::Failed("no answer".into())
     }
 
+    /// Results of both families, and the addresses or the reason that follow.
+    type Row = (Family, Family, Result<&'static [&'static str], &'static str>);
+
     #[test]
     fn answers_mean_addresses_or_a_reason() {
         let before = ips(&["192.0.2.1", "2001:db8::1"]);
-        let table: [(Family, Family, Result<&[&str], &str>); 11] = [
+        let table: [Row; 11] = [
             (has(&["192.0.2.9"]), empty(), Ok(&["192.0.2.9"])),
             (empty(), has(&["2001:db8::9"]), Ok(&["2001:db8::9"])),
             (has(&["192.0.2.9"]), has(&["2001:db8::9"]), Ok(&["192.0.2.9", "2001:db8::9"])),

@@ -107,7 +107,7 @@ fn family(result: &Result<Found, NetError>) -> Family {
     if addresses.is_empty() { without_records(ResponseCode::NoError) } else { Family::Has(addresses) }
 }
 
-/// Returns the result of an answer without records. One with an error code says nothing about the name.
+/// Returns the result of an answer without records. One with an error code is no answer about the name.
 fn without_records(code: ResponseCode) -> Family {
     match code {
         ResponseCode::NXDomain => Family::Empty("the name does not exist (NXDOMAIN)".into()),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_families_are_asked_and_errors_are_told_apart() {
+    async fn both_families_are_asked_and_errors_have_their_reasons() {
         let server = DnsServer::start().await.unwrap();
         let dns = Dns { servers: vec![server.addr()] };
         server.set("both.test", 40, &ips(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]));

@@ -123,7 +123,7 @@ impl Names {
         for (_, entry) in self.entries.iter_mut().filter(|(name, _)| !asked.contains_key(*name)) {
             entry.objects.clear();
             if wanted.complete {
-                entry.forget.get_or_insert(now.plus(Self::REMEMBERED));
+                entry.forget.get_or_insert_with(|| now.plus(Self::REMEMBERED));
             }
         }
         self.forget(now)

@@ -35,8 +35,8 @@ pub fn listens_at(name: &str) -> Option<SocketAddr> {
     address.parse().ok().filter(|at: &SocketAddr| at.port() != 0)
 }
 
-/// Returns the listener of a gRPC server. There is none without a namespace, whose policies might restrict it, and none while
-/// these were never read.
+/// Returns the listener of a gRPC server. A server without a namespace gets no listener, because policies of its namespace might
+/// restrict it, and no server gets one while policies were never read.
 #[must_use]
 pub fn grpc_server(class: &ClientClass, name: &str) -> Option<GrpcServer> {
     if class.kind != ClientKind::Grpc || class.namespace.is_none() || class.withholds_inbound {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tributary_descriptors::Decoder;
-use tributary_model::{Catalog, CertificateSource, ClosedPorts, Labels, Version};
+use tributary_model::{Catalog, CertificateSource, ClientKind, ClosedPorts, Labels, Version};
 use tributary_xds::answers::{
     ClientClass, ClientClassKey, PatchedAnswers, ResourceProvider as _, ResourceType,
 };
@@ -126,10 +126,13 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
+/// What a client reaches; of a router it follows from Gateways.
+const SIDECAR: &str = "Sidecar";
+
 const ATTRIBUTES: [Attribute; 18] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
-        "Sidecar or Gateways",
+        SIDECAR,
         |c| text(c.sidecar.as_ref().map(|s| format!("{}/{}", s.key.namespace, s.key.name)).as_ref()),
         |to, from| to.sidecar.clone_from(&from.sidecar),
     ),
@@ -236,6 +239,8 @@ fn mixed(a: &ClientClass, b: &ClientClass) -> Vec<(String, ClientClass)> {
         let (of_a, of_b) = (text(a), text(b));
         let mut class = a.clone();
         take(&mut class, b);
+        let is_of_routers = *name == SIDECAR && a.kind == ClientKind::Router && b.kind == ClientKind::Router;
+        let name = if is_of_routers { "Gateways" } else { name };
         (of_a != of_b).then(|| (format!("{name} {of_a} / {of_b}"), class))
     };
     ATTRIBUTES.iter().filter_map(mix).collect()
@@ -290,7 +295,7 @@ mod tests {
     use super::*;
     use serde_json::json;
     use tributary_answer::ClientSidecar;
-    use tributary_model::{ClientKind, Locality, Namespace, PolicyKey, PolicyKind, Sidecar};
+    use tributary_model::{Locality, Namespace, PolicyKey, PolicyKind, Sidecar};
 
     #[test]
     fn differing_fields_are_listed_by_path() {
@@ -317,6 +322,8 @@ mod tests {
         let (web, root) = (of("web", "default"), of("mesh-root", "default"));
         assert_eq!(text(&web, &root), "Sidecar web/default / mesh-root/default");
         assert_eq!(text(&web, &ClientClass::new(ClientKind::Sidecar)), "Sidecar web/default / none");
+        let router = |class: ClientClass| ClientClass { kind: ClientKind::Router, ..class };
+        assert_eq!(text(&router(web), &router(root)), "Gateways web/default / mesh-root/default");
     }
 
     #[test]

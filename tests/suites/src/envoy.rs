@@ -25,6 +25,10 @@ pub use workload::Workload;
 
 /// Socket for redirected connections of a captured sidecar.
 const CAPTURE: &str = "capture.sock";
+/// Ends connections of replaced listeners soon, so that suites need not wait for it.
+const DRAINS_SOON: &[&str] = &["--drain-time-s", "1"];
+/// Istio's options: HTTP connections end with their next answer, and no request is cut on a busy machine.
+const DRAINS_IN_ORDER: &[&str] = &["--drain-time-s", "45", "--drain-strategy", "immediate"];
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -47,7 +51,7 @@ impl Envoy {
             listeners.push(crate::ports::free_addr()?);
         }
         let (folder, path) = folder_with_bootstrap(config, admin, &listeners)?;
-        let process = Process::spawn("envoy", command(&tools::envoy()?, &path))?;
+        let process = Process::spawn("envoy", command(&tools::envoy()?, &path, DRAINS_SOON))?;
         Self { process, admin, listeners, folder }.answering().await
     }
 
@@ -60,7 +64,7 @@ impl Envoy {
         let binary = std::fs::File::open(tools::envoy()?)?;
         let program = format!("/proc/self/fd/{}", binary.as_raw_fd());
         let process = pod.in_pod(|| {
-            let mut command = command(Path::new(&program), &path);
+            let mut command = command(Path::new(&program), &path, DRAINS_IN_ORDER);
             Process::spawn("envoy", {
                 command.uid(PROXY_USER);
                 command
@@ -216,10 +220,10 @@ fn folder_with_bootstrap(
     Ok((folder, path))
 }
 
-fn command(program: &Path, bootstrap: &Path) -> Command {
+fn command(program: &Path, bootstrap: &Path, drain: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.arg("-c").arg(bootstrap).args(["--concurrency", "1", "--disable-hot-restart"]);
-    command.args(["--log-level", "warning", "--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
+    command.args(drain).args(["--log-level", "warning", "--parent-shutdown-time-s", "2"]);
     command
 }
 

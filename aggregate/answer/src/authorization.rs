@@ -57,16 +57,17 @@ pub fn authorization_of(
 }
 
 /// Whether a gRPC server can check a condition (gRFC A41): to it the server name is always empty and claims of tokens are absent, it
-/// knows no templates of paths, and it rejects a listener with a condition on some headers.
+/// knows no templates of paths and no client behind `x-forwarded-for`, never shows the header `te` to a filter, and rejects a
+/// listener with a condition on some others.
 #[must_use]
 pub fn grpc_checks(condition: &AttributeMatch) -> bool {
     let all = || condition.values.iter().chain(condition.not.iter());
     match &condition.of {
-        Attribute::ServerName => false,
+        Attribute::ServerName | Attribute::RemoteIp => false,
         Attribute::Path => !all().any(|value| matches!(value, ValueMatch::Template(_))),
         Attribute::Header(name) => {
             let name = name.to_ascii_lowercase();
-            name != ":scheme" && !name.starts_with("grpc-")
+            !matches!(&*name, ":scheme" | "te") && !name.starts_with("grpc-")
         }
         of => !of.is_of_token(),
     }

@@ -27,7 +27,7 @@ pub struct SelectedPolicies {
     pub modes: Arc<PeerModes>,
     /// AuthorizationPolicies, of clients that receive connections.
     pub authorization: Option<Arc<AuthorizationChain>>,
-    /// How tokens of requests are checked, of sidecars alone.
+    /// How tokens of requests are checked, of clients that receive connections.
     pub tokens: Option<Arc<TokenChecks>>,
 }
 
@@ -55,7 +55,7 @@ impl SelectedPolicies {
         let peers = peer_policies(catalog, namespace, labels);
         let chain = authorization_of(catalog, namespace, labels).filter(|_| kind.receives());
         let held = earlier.and_then(|earlier| earlier.authorization.as_ref());
-        let tokens = token_checks(catalog, namespace, labels).filter(|_| kind == ClientKind::Sidecar);
+        let tokens = token_checks(catalog, namespace, labels).and_then(|checks| checks.of_kind(kind));
         let held_tokens = earlier.and_then(|earlier| earlier.tokens.as_ref());
         Self {
             sidecar,

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientTls, ClusterInputs, Hostname, KeysUri, Labels, Namespace, PolicyKey, PolicyKind,
-    PortNumber, PortView, RequestAuthentication, ResourceInputs, Shared, TokenKeys, TokenRule,
+    Catalog, ClientKind, ClientTls, ClusterInputs, Hostname, KeysUri, Labels, Namespace, PolicyKey,
+    PolicyKind, PortNumber, PortView, RequestAuthentication, ResourceInputs, Shared, TokenKeys, TokenRule,
 };
 
 use crate::policies;
@@ -23,6 +23,17 @@ pub struct TokenChecks {
     pub rules: Arc<[TokenRule]>,
     /// Policies of which no version is valid: they refuse every request.
     pub refusing: Arc<[PolicyKey]>,
+}
+
+impl TokenChecks {
+    /// Returns what of it a kind of client does. A gRPC server checks no tokens, and refuses where a policy has no valid version.
+    pub(crate) fn of_kind(self, kind: ClientKind) -> Option<Self> {
+        match kind {
+            ClientKind::Sidecar => Some(self),
+            ClientKind::Grpc if !self.refusing.is_empty() => Some(Self { rules: Arc::default(), ..self }),
+            ClientKind::Grpc | ClientKind::Envoy | ClientKind::Router => None,
+        }
+    }
 }
 
 /// Returns how a workload of a namespace with these labels checks tokens; `None` if no policy does.

@@ -257,6 +257,7 @@ codes! {
     611 CLIENT_INBOUND_WITHHELD "a client has no inbound listeners: policies that may restrict them were never read" => "give the server the right to read them, or wait until their source answers";
     612 CLIENT_TOKEN_UNREVIEWED "the cluster of a client did not review its token" => "check that it answers, and that the server's account may create TokenReviews (`tributary rbac print`)";
     613 CLIENT_NO_NAMESPACE "a gRPC server gets no listener: its node names no namespace, whose policies might restrict it" => "set `metadata.NAMESPACE` in its bootstrap";
+    614 CLIENT_SERVER_REFUSES "a gRPC server is sent a listener that refuses every call" => "see the message; correct the bootstrap of the server, or select it by fewer policies";
 
     // 07xx: credentials of remote clusters
     701 KUBECONFIG_UNREADABLE "a kubeconfig cannot be read" => "write one YAML document of at most 256 KiB, without duplicate fields, anchors and aliases";

@@ -97,6 +97,9 @@ pub trait ResourceProvider: Built + Send + Sync {
         kind: ResourceType,
     ) -> Arc<ChangedSet>;
 
+    /// Returns a listener of a gRPC server that refuses every request, for one that rejects its own.
+    fn refusing_listener(&self, name: &str) -> Option<Arc<EncodedResource>>;
+
     /// Whether the assignment of this name has no endpoints and nothing proves that there are none, because they were never
     /// read.
     fn lacks_endpoints(&self, catalog: &Catalog, class: &ClientClassKey, name: &str) -> bool {

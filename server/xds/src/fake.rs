@@ -36,6 +36,8 @@ pub(crate) struct Fake {
 
 /// Name of the resource that only the client's own workload receives.
 pub(crate) const INBOUND: &str = "*inbound";
+/// Body of a listener that refuses every request.
+pub(crate) const REFUSING: &str = "refusing";
 
 impl Fake {
     /// Publishes resources as a generation.
@@ -112,6 +114,9 @@ impl ResourceProvider for Fake {
         let world = self.world(catalog);
         let of_kind = world.iter().filter(|((k, name), _)| *k == kind && name != INBOUND);
         Arc::new(ResourceSet::new(of_kind.map(|((_, name), body)| self.encode(kind, name, body)).collect()))
+    }
+    fn refusing_listener(&self, name: &str) -> Option<Arc<EncodedResource>> {
+        Some(self.encode(ResourceType::Listener, name, REFUSING))
     }
     fn many(
         &self,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Code as GrpcCode;
+use tributary_answer::listens_at;
 use tributary_model::{Catalog, Code, EncodedResource, Hostname, Mono, ObservedSince, Version};
 use tributary_proto::{ErrorDetail, Variant};
 
@@ -40,6 +41,7 @@ mod removals;
 mod round;
 mod sent;
 mod shared_round;
+mod shut_servers;
 mod sotw;
 mod status;
 mod stuck;
@@ -66,6 +68,7 @@ use pace::Pace;
 use recorded_rounds::Recorder;
 use rejection::Rejections;
 use round::Round;
+use shut_servers::ShutServers;
 use subscription::{Forced, Requested, TypeSubscription};
 use sum::SubscribedSum;
 
@@ -188,6 +191,8 @@ pub struct Session {
     in_flight: Option<Mono>,
     pace: Pace,
     unknown_type: Option<Arc<str>>,
+    /// Listeners that it rejected, of a gRPC server.
+    shut: ShutServers,
     gauges: SessionCount,
 }
 
@@ -222,6 +227,7 @@ impl Session {
             in_flight: None,
             pace: Pace::new(now),
             unknown_type: None,
+            shut: ShutServers::default(),
         }
     }
     /// Records that a generation was published that may concern this session, in these hosts.
@@ -359,6 +365,7 @@ impl Session {
             // Envoy reads the files of a secret once: it accepts a repeated one, though it could not read them
             ResourceType::Secret => self.state(kind).acks.restore(&before),
             ResourceType::Route | ResourceType::Endpoints => self.retry_suspects(kind, &before),
+            ResourceType::Listener if error.is_some() => self.shut_rejected(),
             ResourceType::Cluster | ResourceType::Listener => {}
         }
         self.update_gauges(kind);
@@ -418,6 +425,10 @@ impl Session {
         for (kind, state) in self.kinds.iter() {
             let names = state.watch.iter().flat_map(|watch| watch.names.iter());
             for (at, name) in names.enumerate() {
+                // nothing but the client's class decides the listener of a gRPC server
+                if kind == ResourceType::Listener && listens_at(name).is_some() {
+                    continue;
+                }
                 let Some(host) = self.env.answers.host_of(&self.class, kind, name) else {
                     self.by_host = HostIndex::default();
                     return Interest::Every;

@@ -183,6 +183,16 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
     if let Some(type_url) = &session.unknown_type {
         note(Code::CLIENT_TYPE, format!("type {type_url} is not served"));
     }
+    for (name, text) in session.shut() {
+        note(
+            Code::CLIENT_SERVER_REFUSES,
+            format!("{name} refuses every call, because the server rejected it: {text}"),
+        );
+    }
+    for name in session.too_large(catalog) {
+        let text = "its AuthorizationPolicies are larger together than a gRPC client takes";
+        note(Code::CLIENT_SERVER_REFUSES, format!("{name} refuses every call: {text}"));
+    }
     for nack in types.iter().filter_map(|t| t.nack.as_ref()) {
         note(Code::CLIENT_NACK, nack.text.to_string());
     }

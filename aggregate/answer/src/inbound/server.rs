@@ -26,6 +26,17 @@ pub struct GrpcServer {
     pub authorization: Option<InboundAuthorization>,
     /// Trust domains whose clients it accepts with mesh TLS.
     pub domains: Arc<[Arc<str>]>,
+    /// Whether it refuses every request.
+    pub refuses: bool,
+}
+
+impl GrpcServer {
+    /// Returns a listener that needs no certificates and refuses every request; `None` for another name.
+    #[must_use]
+    pub fn refusing(name: &str) -> Option<Self> {
+        let (at, domains) = (listens_at(name)?, Arc::default());
+        Some(Self { name: name.into(), at, is_meshed: false, authorization: None, domains, refuses: true })
+    }
 }
 
 /// Returns the address on which a gRPC server listens that requests a listener of this name; `None` for any other name.
@@ -50,7 +61,8 @@ pub fn grpc_server(class: &ClientClass, name: &str) -> Option<GrpcServer> {
         authorization.map(|policies| InboundAuthorization { policies, domains: Arc::clone(&domains) });
     let is_meshed = mode(class, port) == MtlsMode::Strict;
     let domains = if is_meshed { domains } else { Arc::default() };
-    Some(GrpcServer { name: name.into(), at, is_meshed, authorization, domains })
+    let refuses = class.tokens.as_ref().is_some_and(|checks| !checks.refusing.is_empty());
+    Some(GrpcServer { name: name.into(), at, is_meshed, authorization, domains, refuses })
 }
 
 #[cfg(test)]

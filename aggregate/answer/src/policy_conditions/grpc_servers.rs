@@ -20,6 +20,8 @@ pub(super) fn applied_in_part(
         return None;
     }
     let message = match view.policy() {
+        // it refuses every request, as for sidecars
+        Policy::RequestAuthentication(policy) if policy.is_stand_in() => return None,
         Policy::RequestAuthentication(_) => {
             "gRPC servers check no tokens: requests with any token reach them, and none counts as one with a token".to_owned()
         }
@@ -38,6 +40,9 @@ fn selects(catalog: &Catalog, key: &PolicyKey, view: &PolicyView, client: &Selec
 
 /// Returns what gRPC servers make of a policy that they cannot check as a whole.
 fn unchecked(policy: &AuthorizationPolicy) -> Option<String> {
+    if policy.is_stand_in() {
+        return None;
+    }
     if policy.is_dry_run || policy.action == AuthorizationAction::Audit {
         return Some("gRPC servers report nothing of what it would do".to_owned());
     }
@@ -107,15 +112,23 @@ mod tests {
 
     #[test]
     fn parts_that_grpc_servers_do_not_apply_are_named() {
-        use Attribute::{Header, Principal, RequestPrincipal, ServerName};
+        use Attribute::{Header, Principal, RemoteIp, RequestPrincipal, ServerName};
         use AuthorizationAction::{Allow, Audit, Deny};
-        let all =
-            [Principal, RequestPrincipal, ServerName, Header("grpc-timeout".into()), Header("x-a".into())];
+        let header = |name: &str| Header(name.into());
+        let all = [
+            Principal,
+            RequestPrincipal,
+            ServerName,
+            header("grpc-timeout"),
+            header("x-a"),
+            header("TE"),
+            RemoteIp,
+        ];
         let allow = shown(mk_rules(Allow, &all), "shop", true);
         assert_eq!(
             allow,
             [
-                "gRPC servers cannot check conditions of rules[1], rules[2], rules[3]: they match nothing there"
+                "gRPC servers cannot check conditions of rules[1], rules[2], rules[3], rules[5], rules[6]: they match nothing there"
             ]
         );
         let deny = shown(mk_rules(Deny, &[RequestPrincipal]), "shop", true);

@@ -384,6 +384,10 @@ impl ResourceProvider for CatalogAnswers {
         }
     }
 
+    fn refusing_listener(&self, name: &str) -> Option<Arc<EncodedResource>> {
+        self.inbound.refusing(&self.store.counters, name)
+    }
+
     fn changed(
         &self,
         from: &Arc<Catalog>,

@@ -199,6 +199,10 @@ impl ResourceProvider for PatchedAnswers {
         }
     }
 
+    fn refusing_listener(&self, name: &str) -> Option<Arc<EncodedResource>> {
+        self.plain.refusing_listener(name)
+    }
+
     fn lacks_endpoints(&self, catalog: &Catalog, class: &ClientClassKey, name: &str) -> bool {
         self.plain.lacks_endpoints(catalog, &class.plain(), name)
     }

@@ -92,6 +92,11 @@ impl Inbound {
         let plan = InboundPlan::Server(grpc_server(class, name)?);
         Some(self.get_or_encode(counters, ResourceType::Listener, plan))
     }
+    /// Returns the listener of this name that refuses every request.
+    pub(crate) fn refusing(&self, counters: &Counters, name: &str) -> Option<Arc<EncodedResource>> {
+        let plan = InboundPlan::Server(GrpcServer::refusing(name)?);
+        Some(self.get_or_encode(counters, ResourceType::Listener, plan))
+    }
     /// Returns the number of entries, including those that no session holds.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::listener::v3::Filter;
-use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, rbac::Action};
+use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, rbac::Action};
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac as HttpRbac;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpFilter;
 use envoy_types::pb::envoy::extensions::filters::network::rbac::v3::Rbac as NetworkRbac;
@@ -67,6 +67,14 @@ pub fn grpc_trust(domains: &[Arc<str>]) -> HttpFilter {
         ..Policy::default()
     };
     grpc_filter("trust-domains", Stage::Deny, [("trust-domains".to_owned(), policy)].into())
+}
+
+/// Returns the filter with which a gRPC server refuses every request.
+#[must_use]
+pub fn grpc_refusal() -> HttpFilter {
+    let (permissions, principals) = (vec![Permission::any()], vec![Principal::any()]);
+    let policy = Policy { permissions, principals, ..Policy::default() };
+    grpc_filter("refuse", Stage::Deny, [("refuse".to_owned(), policy)].into())
 }
 
 fn grpc_filter(name: &str, stage: Stage, rules: Rules) -> HttpFilter {

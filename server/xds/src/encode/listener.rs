@@ -40,7 +40,7 @@ mod server;
 
 pub use forwarding::forwarding;
 pub use inbound::{VIRTUAL_INBOUND, inbound, virtual_inbound};
-pub use server::grpc_server;
+pub use server::{grpc_server, is_too_large};
 
 /// Protocols that the HTTP inspector handling. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];

@@ -71,6 +71,12 @@ pub(crate) fn between(
     watch: &TypeSubscription,
 ) -> Changes {
     let mut out = Changes::default();
+    for name in to.rejected_names(kind).filter(|name| watch.wants(name)) {
+        let now = to.one(env, kind, name);
+        if now.as_ref().map(|now| now.version) != from.one(env, kind, name).map(|before| before.version) {
+            now.into_iter().for_each(|now| out.upsert(now));
+        }
+    }
     if Arc::ptr_eq(&from.catalog, &to.catalog) {
         return out;
     }

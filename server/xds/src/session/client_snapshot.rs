@@ -7,6 +7,7 @@ use tributary_answer::OwnSide;
 use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey};
 
 use super::env::Env;
+use super::shut_servers::ShutServers;
 use crate::answers::{
     BodyChunks, ClientClass, ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap,
 };
@@ -19,6 +20,8 @@ pub(crate) struct ClientSnapshot {
     pub(crate) class: ClientClassKey,
     own: Arc<[WorkloadKey]>,
     private: Arc<Private>,
+    /// Listeners that the client rejected, of a gRPC server.
+    shut: ShutServers,
 }
 
 type Private = TypeMap<Arc<[Arc<EncodedResource>]>>;
@@ -47,7 +50,11 @@ impl ClientSnapshot {
         };
         let held = earlier.filter(|old| *old.own == *own);
         let own = held.map_or_else(|| own.into(), |old| Arc::clone(&old.own));
-        Self { catalog, class, own, private }
+        Self { catalog, class, own, private, shut: ShutServers::default() }
+    }
+    /// Sets the listeners that the client rejected.
+    pub(crate) fn shutting(self, shut: &ShutServers) -> Self {
+        Self { shut: shut.clone(), ..self }
     }
     /// Whether a client of this class with these workloads has the same private resources in this generation.
     pub(crate) fn has_same_private(
@@ -68,13 +75,21 @@ impl ClientSnapshot {
     pub(crate) fn private(&self, kind: ResourceType) -> &[Arc<EncodedResource>] {
         &self.private[kind]
     }
+    /// Iterates over the names of a type that the client rejected, and that are answered in another way since.
+    pub(crate) fn rejected_names(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<str>> {
+        self.shut.iter().map(|(name, _)| name).filter(move |_| kind == ResourceType::Listener)
+    }
     /// Returns one resource by name.
     pub(crate) fn one(&self, env: &Env, kind: ResourceType, name: &str) -> Option<Arc<EncodedResource>> {
         let private = self.private(kind);
         if let Ok(at) = private.binary_search_by(|e| (*e.name).cmp(name)) {
             return Some(Arc::clone(&private[at]));
         }
-        env.answers.one(&self.catalog, &self.class, kind, name)
+        let found = env.answers.one(&self.catalog, &self.class, kind, name)?;
+        if kind == ResourceType::Listener && self.shut.has(&found) {
+            return env.answers.refusing_listener(name);
+        }
+        Some(found)
     }
     /// Returns all members of a wildcard type, and the resources subscribed by name.
     pub(crate) fn all(&self, env: &Env, kind: ResourceType, names: &Subscription) -> Whole {
@@ -90,7 +105,10 @@ impl ClientSnapshot {
     /// Returns the resources of these names; EDS has an empty assignment for each unknown name.
     pub(crate) fn many(&self, env: &Env, kind: ResourceType, names: &Arc<Subscription>) -> Whole {
         let set = env.answers.many(&self.catalog, &self.class, kind, names);
-        let over = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned().collect();
+        let own = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned();
+        let shut =
+            self.shut.iter().filter(|(name, _)| kind == ResourceType::Listener && names.contains(name));
+        let over = own.chain(shut.filter_map(|(name, _)| self.one(env, kind, name))).collect();
         Whole { set, over, absent: Vec::new() }
     }
     /// Returns the body of a resource of this generation.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_answer::listens_at;
-use tributary_model::{Mono, Version};
+use tributary_answer::{grpc_server, listens_at};
+use tributary_model::{Catalog, ClientKind, Mono, Version};
 use tributary_proto::Variant;
 
 use super::ack::{Acks, SyncStatus};
@@ -12,6 +12,7 @@ use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
 use super::rejection::{Verdict, sorted};
+use super::shut_servers::ShutServers;
 use super::subscription::{Requested, TypeSubscription};
 use super::{Session, TypeState};
 use crate::answers::{ClientClassKey, ResourceType, TypeMap};
@@ -103,6 +104,7 @@ pub struct SessionStatus {
     pub(super) env: Arc<Env>,
     pub(super) class: ClientClassKey,
     pub(super) base: Option<Arc<ClientSnapshot>>,
+    shut: ShutServers,
     pub(super) kinds: TypeMap<OfType>,
     variant: Variant,
 }
@@ -148,6 +150,7 @@ impl Session {
             class: self.class.clone(),
             variant: self.variant,
             base: self.base.clone(),
+            shut: self.shut.clone(),
             kinds: TypeMap::from_fn(|kind| self.of_type(kind)),
         }
     }
@@ -242,6 +245,22 @@ impl SessionStatus {
     #[must_use]
     pub fn base_generation(&self) -> Option<u64> {
         self.base.as_ref().map(|base| base.catalog.generation)
+    }
+    /// Iterates over the listeners that a gRPC server rejected and that refuse every request instead, with the text of the rejection.
+    pub fn shut(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.shut.iter().filter(|(name, _)| {
+            let refusing = self.env.answers.refusing_listener(name).map(|listener| listener.version);
+            self.delivery(ResourceType::Listener, name).version == refusing
+        })
+    }
+    /// Iterates over the listeners of a gRPC server that refuse every request, because its policies make them too large.
+    pub fn too_large(&self, catalog: &Catalog) -> impl Iterator<Item = &Arc<str>> {
+        let class = self.client.at(catalog).0;
+        let has_policies = class.kind == ClientKind::Grpc && class.authorization.is_some();
+        let watch = self.kinds[ResourceType::Listener].watch.as_ref().filter(|_| has_policies);
+        watch.into_iter().flat_map(|watch| watch.names.iter()).filter(move |name| {
+            grpc_server(&class, name).is_some_and(|server| crate::encode::listener::is_too_large(&server))
+        })
     }
     /// Returns which listeners or routes the client subscribes to.
     #[must_use]

@@ -21,6 +21,11 @@ struct Served {
 impl Served {
     /// Starts the gRPC server; its node has these labels.
     async fn new(labels: Value) -> Result<Self> {
+        Self::with(labels, true).await
+    }
+
+    /// Starts the gRPC server, with or without certificates.
+    async fn with(labels: Value, has_certificates: bool) -> Result<Self> {
         let (mesh, at) = (Mesh::new().await?, ports::free_addr()?);
         let entry = |host| mesh.entry(host).protocol("GRPC").with(at, "serviceAccount: pay");
         mesh.put_ruled(MESHED, &entry(MESHED), "{mode: ISTIO_MUTUAL}")?;
@@ -28,9 +33,9 @@ impl Served {
         let server = mesh.server().await?;
         let identity = mesh.authority.workload("callee", PAY)?;
         let metadata = json!({"GENERATOR": "grpc", "NAMESPACE": "default", "LABELS": labels});
-        let config = GrpcConfig::new(server.xds())
-            .node_id("sidecar~127.0.0.1~pay-1.default~default.svc.cluster.local");
-        let config = config.metadata(metadata).certificates(&mesh.authority, &identity);
+        let config = GrpcConfig::new(server.xds()).node_id(ID);
+        let config = config.metadata(metadata);
+        let config = if has_certificates { config.certificates(&mesh.authority, &identity) } else { config };
         let callee = GrpcServer::start(at, "pay", &config).await?;
         Ok(Self { mesh, at, server, _callee: callee })
     }
@@ -67,6 +72,7 @@ fn shown(called: &Called) -> &str {
     if called.ok { &called.backend } else { &called.code }
 }
 
+const ID: &str = "sidecar~127.0.0.1~pay-1.default~default.svc.cluster.local";
 const ECHO: &str = "/tributary.test.Echo/Call";
 const BY_WEB: &str = "pay spiffe://cluster.local/ns/default/sa/web";
 
@@ -146,6 +152,8 @@ async fn grpc_server_applies_authorization_policies() -> Result<()> {
             "{action: DENY, rules: [{from: [{source: {notRequestPrincipals: ['*']}}], to: [{operation: {paths: [/a.B/C]}}]}]}",
             [true, false, true],
         ),
+        ("{action: DENY, rules: [{when: [{key: 'request.headers[te]', values: ['*']}]}]}", [false; 3]),
+        ("{action: DENY, rules: [{from: [{source: {remoteIpBlocks: [9.9.9.9]}}]}]}", [false; 3]),
         ("{rules: [{when: [{key: connection.sni, values: ['*']}]}]}", [false; 3]),
         (
             "{action: CUSTOM, provider: {name: opa}, rules: [{to: [{operation: {paths: [/a.B/C]}}]}]}",
@@ -188,4 +196,43 @@ async fn policies_of_a_grpc_server_change_under_traffic() -> Result<()> {
         web.reaches(BY_WEB, 50, SOON).await?;
     }
     web.stop_load().await?.check_clean()
+}
+
+/// A server without certificates serves plain text. It rejects the listener of STRICT, which would leave it open as it was, and is
+/// sent one that refuses every call; both are shown. It serves again when the policy is gone.
+#[tokio::test]
+async fn grpc_server_without_certificates_is_shut_where_it_must_have_them() -> Result<()> {
+    let served = Served::with(json!({"app": "pay"}), false).await?;
+    let mut web = served.client(WEB).await?;
+    served.answers(&mut web, PLAIN, ECHO, "pay").await?;
+    served.policy("PeerAuthentication", "own", "{mtls: {mode: STRICT}}")?;
+    served.answers(&mut web, PLAIN, ECHO, "PERMISSION_DENIED").await?;
+    eventually("the note of the server", SOON, || async {
+        let shown = served.server.client(ID).await?.to_string();
+        ensure!(shown.contains("TRB0614") && shown.contains("certificate provider"), "{shown}");
+        Ok(())
+    })
+    .await?;
+    served.policy("PeerAuthentication", "own", "{mtls: {mode: DISABLE}}")?;
+    served.answers(&mut web, PLAIN, ECHO, "pay").await?;
+    let shown = served.server.client(ID).await?.to_string();
+    ensure!(!shown.contains("TRB0614"), "{shown}");
+    Ok(())
+}
+
+/// Policies that are too large for a message refuse every call, and the server gets what follows.
+#[tokio::test]
+async fn policies_that_are_too_large_for_a_grpc_server_refuse_every_call() -> Result<()> {
+    let served = Served::new(json!({"app": "pay"})).await?;
+    let mut web = served.client(WEB).await?;
+    served.answers(&mut web, PLAIN, ECHO, "pay").await?;
+    let paths: Vec<String> = (0..1_500).map(|n| format!("/{n}/{}", "x".repeat(1_000))).collect();
+    let large =
+        format!("{{action: DENY, rules: [{{to: [{{operation: {{paths: [{}]}}}}]}}]}}", paths.join(", "));
+    served.policy("AuthorizationPolicy", "own", &large)?;
+    served.answers(&mut web, PLAIN, ECHO, "PERMISSION_DENIED").await?;
+    let shown = served.server.client(ID).await?.to_string();
+    ensure!(shown.contains("TRB0614") && shown.contains("larger together"), "{shown}");
+    served.policy("AuthorizationPolicy", "own", "{rules: [{}]}")?;
+    served.answers(&mut web, PLAIN, ECHO, "pay").await
 }

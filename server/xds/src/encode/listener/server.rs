@@ -9,13 +9,32 @@ use tributary_answer::GrpcServer;
 use super::*;
 use crate::encode::{authorization, mesh_tls};
 
-/// Encodes the listener of a gRPC server. The server compares its address with its own.
+/// Most bytes of a listener. A gRPC client ends a stream with a message of more than 4 MiB, and one may have several listeners.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Encodes the listener of a gRPC server. The server compares its address with its own. One that would be too large refuses every
+/// request.
 #[must_use]
 pub fn grpc_server(server: &GrpcServer) -> Vec<u8> {
+    let body = encoded(server, filters(server));
+    if body.len() > MOST_BYTES {
+        encoded(server, vec![authorization::grpc_refusal(), router()])
+    } else {
+        body
+    }
+}
+
+/// Whether a gRPC server refuses every request because its policies make a listener too large.
+#[must_use]
+pub fn is_too_large(server: &GrpcServer) -> bool {
+    encoded(server, filters(server)).len() > MOST_BYTES
+}
+
+fn encoded(server: &GrpcServer, filters: Vec<hcm::HttpFilter>) -> Vec<u8> {
     let bind = ListenAddress { ip: server.at.ip(), additional: None };
     let mut body = base(&server.name, bind, server.at.port(), TrafficDirection::Inbound);
     let routes = RouteSpecifier::RouteConfig(every_request());
-    let chain = managed(&manager(&server.name, routes, filters(server)));
+    let chain = managed(&manager(&server.name, routes, filters));
     let transport_socket = server.is_meshed.then(mesh_tls::grpc_server);
     body.filter_chains = vec![pb::FilterChain { transport_socket, ..chain }];
     body.encode_to_vec()
@@ -23,6 +42,9 @@ pub fn grpc_server(server: &GrpcServer) -> Vec<u8> {
 
 /// Returns the filters of requests; the last one ends the list.
 fn filters(server: &GrpcServer) -> Vec<hcm::HttpFilter> {
+    if server.refuses {
+        return vec![authorization::grpc_refusal(), router()];
+    }
     let trust = server.is_meshed.then(|| authorization::grpc_trust(&server.domains));
     let of = server.authorization.iter();
     let decisions = of.flat_map(|of| authorization::grpc_filters(&of.policies, &of.domains));

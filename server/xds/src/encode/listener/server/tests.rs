@@ -10,7 +10,9 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
 };
 use tributary_answer::{AppliedAuthorization, AuthorizationChain, InboundAuthorization};
 use tributary_fixtures::mk_ns;
-use tributary_model::{AuthorizationAction, AuthorizationRule, PolicyKey, PolicyKind};
+use tributary_model::{
+    Attribute, AttributeMatch, AuthorizationAction, AuthorizationRule, PolicyKey, PolicyKind, ValueMatch,
+};
 
 use super::*;
 
@@ -29,9 +31,16 @@ fn mk_server(is_meshed: bool, actions: &[AuthorizationAction]) -> GrpcServer {
         policies: Arc::new(AuthorizationChain { policies }),
         domains: Arc::clone(&domains),
     });
-    GrpcServer { name: NAME.into(), at: "[::]:50051".parse().unwrap(), is_meshed, authorization, domains }
+    GrpcServer {
+        name: NAME.into(),
+        at: "[::]:50051".parse().unwrap(),
+        is_meshed,
+        authorization,
+        domains,
+        refuses: false,
+    }
 }
-fn encoded(server: &GrpcServer) -> (pb::Listener, hcm::HttpConnectionManager) {
+fn decoded(server: &GrpcServer) -> (pb::Listener, hcm::HttpConnectionManager) {
     let listener = pb::Listener::decode(&grpc_server(server)[..]).unwrap();
     let [chain] = &*listener.filter_chains else { panic!("one chain: {listener:?}") };
     assert!(chain.filter_chain_match.is_none(), "it takes every connection");
@@ -46,7 +55,7 @@ fn rbac(filter: &hcm::HttpFilter) -> Rbac {
 
 #[test]
 fn listener_repeats_name_and_address_and_answers_every_request() {
-    let (listener, manager) = encoded(&mk_server(false, &[]));
+    let (listener, manager) = decoded(&mk_server(false, &[]));
     assert_eq!((&*listener.name, listener.address), (NAME, Some(socket([0; 16].into(), 50051))));
     assert!(listener.filter_chains[0].transport_socket.is_none());
     let Some(RouteSpecifier::RouteConfig(routes)) = manager.route_specifier else { panic!("no routes") };
@@ -60,7 +69,7 @@ fn listener_repeats_name_and_address_and_answers_every_request() {
 #[test]
 #[allow(deprecated, reason = "the field that gRPC reads")]
 fn mesh_tls_requires_a_certificate_and_an_identity_of_the_mesh() {
-    let (listener, manager) = encoded(&mk_server(true, &[]));
+    let (listener, manager) = decoded(&mk_server(true, &[]));
     let Some(ConfigType::TypedConfig(any)) =
         listener.filter_chains[0].transport_socket.clone().unwrap().config_type
     else {
@@ -89,10 +98,41 @@ fn mesh_tls_requires_a_certificate_and_an_identity_of_the_mesh() {
 fn filters_have_names_of_their_own_and_the_order_of_envoy() {
     use AuthorizationAction::{Allow, Audit, Custom, Deny};
     let all = [Allow, Deny, Audit, Custom("opa".into())];
-    let (_, manager) = encoded(&mk_server(true, &all));
+    let (_, manager) = decoded(&mk_server(true, &all));
     let names: Vec<&str> = manager.http_filters.iter().map(|filter| &*filter.name).collect();
     assert_eq!(
         names,
         ["trust-domains", "rbac-custom", "rbac-deny", "rbac-allow", "envoy.filters.http.router"]
     );
+}
+
+#[test]
+fn listener_that_refuses_needs_no_certificates() {
+    for server in [GrpcServer::refusing(NAME).unwrap(), GrpcServer { refuses: true, ..mk_server(false, &[]) }]
+    {
+        let (listener, manager) = decoded(&server);
+        assert!(listener.filter_chains[0].transport_socket.is_none());
+        let rules = rbac(&manager.http_filters[0]).rules.unwrap();
+        assert_eq!((rules.action(), manager.http_filters.len()), (Decision::Deny, 2));
+        assert!(matches!(rules.policies["refuse"].principals[0].identifier, Some(Identifier::Any(true))));
+    }
+    assert_eq!(GrpcServer::refusing("pay.shop:80"), None);
+}
+
+#[test]
+fn listener_that_is_too_large_for_a_message_refuses() {
+    let value = ValueMatch::Exact("x".repeat(4_000).into());
+    let from = AttributeMatch { of: Attribute::Path, values: vec![value; 300].into(), not: Arc::default() };
+    let rule = AuthorizationRule { to: [[from].into()].into(), ..AuthorizationRule::default() };
+    let mut server = mk_server(true, &[AuthorizationAction::Deny]);
+    assert!(!is_too_large(&server));
+    let policies = server.authorization.as_ref().unwrap().policies.policies.iter().cloned();
+    let policies =
+        policies.map(|policy| AppliedAuthorization { rules: [rule.clone()].into(), ..policy }).collect();
+    server.authorization.as_mut().unwrap().policies = Arc::new(AuthorizationChain { policies });
+    assert!(is_too_large(&server));
+    let (listener, manager) = decoded(&server);
+    assert!(listener.encoded_len() < 4_096);
+    assert!(listener.filter_chains[0].transport_socket.is_some(), "it takes mesh TLS as before");
+    assert!(rbac(&manager.http_filters[0]).rules.unwrap().policies.contains_key("refuse"));
 }

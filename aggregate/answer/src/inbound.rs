@@ -47,8 +47,8 @@ pub struct InboundPort {
 /// How a sidecar secures the connections that it receives.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct InboundSecurity {
-    /// Mode of ports that no service has.
-    pub rest: MtlsMode,
+    /// Modes of its ports, of which some may have no service.
+    pub modes: Arc<PeerModes>,
     /// How it ends mesh TLS; `None` if it cannot.
     pub tls: Option<InboundTls>,
     /// Which requests and connections it accepts; `None` for all.
@@ -86,8 +86,9 @@ pub fn inbound_security(catalog: &Catalog, class: &ClientClass) -> InboundSecuri
         policies: Arc::clone(policies),
         domains: catalog.settings.trust_domains(),
     });
-    let rest = class.inbound.as_ref().map_or(MtlsMode::Disable, |modes| modes.usual());
-    InboundSecurity { rest, tls, authorization, tokens: class.tokens.clone() }
+    let modes =
+        class.inbound.clone().unwrap_or_else(|| Arc::new(PeerModes::default().settled(MtlsMode::Disable)));
+    InboundSecurity { modes, tls, authorization, tokens: class.tokens.clone() }
 }
 
 /// Returns which connections the ports of a workload with these labels accept: as the policies that select it set it, else mesh

@@ -324,7 +324,7 @@ proptest! {
             mode: MtlsMode::Disable,
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
-        let security = InboundSecurity { rest: MtlsMode::Disable, tls: None, authorization: None, tokens: None };
+        let security = InboundSecurity { modes: Arc::new(PeerModes::default().settled(MtlsMode::Disable)), tls: None, authorization: None, tokens: None };
         let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, &security, &Handling::default());
         let message = pb::Listener::decode(&body[..]).unwrap();
         let detected = ports.iter().filter(|port| port.protocol == Protocol::Unspecified);

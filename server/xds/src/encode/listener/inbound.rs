@@ -6,7 +6,7 @@
 use envoy_types::pb::envoy::config::core::v3::TransportSocket;
 use hcm::http_connection_manager::{ForwardClientCertDetails, SetCurrentClientCertDetails};
 use tributary_answer::{InboundSecurity, InboundTls};
-use tributary_model::MtlsMode;
+use tributary_model::{MtlsMode, PeerModes, PortNumber};
 
 use super::*;
 use crate::encode::{authorization, mesh_tls, tokens};
@@ -32,10 +32,13 @@ pub fn virtual_inbound(
 ) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
-    let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
+    let bare = without_service(ports, &security.modes);
+    let of_services = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
+    let own = || of_services().chain(&bare);
     let chains = Chains::new(security, handling);
     body.filter_chains = std::iter::once(loop_guard(VIRTUAL_INBOUND, INBOUND_PORT))
-        .chain(own().flat_map(|port| chains.of_port(port)))
+        .chain(of_services().flat_map(|port| chains.of_port(port)))
+        .chain(bare.iter().flat_map(|port| chains.of_bare_port(port)))
         .chain(chains.of_others())
         .collect();
     body.access_log = access_log::unmatched(handling.log.as_deref());
@@ -43,11 +46,21 @@ pub fn virtual_inbound(
         own().filter(|port| is(port)).map(|port| port.target.get()).chain([INBOUND_PORT]).collect()
     };
     let is_both = |port: &InboundPort| chains.needs_greeting(port.protocol, port.mode);
-    if own().any(is_both) || chains.needs_greeting(Protocol::Unspecified, security.rest) {
+    if own().any(is_both) || chains.needs_greeting(Protocol::Unspecified, security.modes.usual()) {
         inspect_tls(&mut body, &numbers(&|port| !is_both(port)));
     }
     detect_http(&mut body, &numbers(&|port| port.protocol != Protocol::Unspecified));
     body.encode_to_vec()
+}
+
+/// Returns the ports that no service has and for which a policy sets a mode.
+fn without_service(ports: &[InboundPort], modes: &PeerModes) -> Vec<InboundPort> {
+    let is_bare = |port: PortNumber| {
+        port.get() != INBOUND_PORT && !ports.iter().any(|of_service| of_service.target == port)
+    };
+    let bare = modes.others().filter(|(port, _)| is_bare(*port));
+    let protocol = Protocol::Unspecified;
+    bare.map(|(target, mode)| InboundPort { target, service: target, protocol, mode }).collect()
 }
 
 /// Encodes the listener of a port on which a workload receives connections that are not redirected.
@@ -113,6 +126,14 @@ struct To<'a> {
     protocol: Protocol,
 }
 
+/// Their original destination.
+const PASSED_ON: To<'static> = To {
+    cluster: names::INBOUND_PASSTHROUGH,
+    name: VIRTUAL_INBOUND,
+    service: 0,
+    protocol: Protocol::Unspecified,
+};
+
 /// Builds the chains of a workload's listeners.
 struct Chains<'a> {
     security: &'a InboundSecurity,
@@ -148,10 +169,12 @@ impl<'a> Chains<'a> {
         let to = To { cluster: &name, name: &name, service, protocol };
         self.all(to, &to_port(port.target.get()), port.mode)
     }
+    /// Returns the chains of a port that no service has.
+    fn of_bare_port(&self, port: &InboundPort) -> Vec<pb::FilterChain> {
+        self.all(PASSED_ON, &to_port(port.target.get()), port.mode)
+    }
     fn of_others(&self) -> Vec<pb::FilterChain> {
-        let (cluster, name) = (names::INBOUND_PASSTHROUGH, VIRTUAL_INBOUND);
-        let to = To { cluster, name, service: 0, protocol: Protocol::Unspecified };
-        self.all(to, &pb::FilterChainMatch::default(), self.security.rest)
+        self.all(PASSED_ON, &pb::FilterChainMatch::default(), self.security.modes.usual())
     }
     fn all(&self, to: To<'_>, found: &pb::FilterChainMatch, mode: MtlsMode) -> Vec<pb::FilterChain> {
         match (mode, &self.security.tls) {

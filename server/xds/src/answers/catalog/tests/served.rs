@@ -217,5 +217,6 @@ fn policies_are_read_once_for_all_clients_with_equal_labels() {
     // only the half that the policy selects, before or after, is looked at
     assert_eq!(step(&mut server, &policy("pay", Arc::clone(&nothing))), (500, 1));
     assert_eq!(step(&mut server, &policy("none", nothing)), (500, 1));
-    assert_eq!(step(&mut server, &at("10.0.0.2")), (1_000, 0));
+    assert_eq!(step(&mut server, &at("10.0.0.2")), (1_000, 1), "the other half, with its next change");
+    assert_eq!(step(&mut server, &at("10.0.0.3")), (1_000, 0));
 }

@@ -10,7 +10,8 @@ use hcm::http_connection_manager::PathWithEscapedSlashesAction;
 use tributary_answer::{AppliedAuthorization, AuthorizationChain, InboundAuthorization, TokenChecks};
 use tributary_fixtures::mk_port;
 use tributary_model::{
-    AuthorizationAction, AuthorizationRule, CertificateSource, PathNormalization, PolicyKey, PolicyKind,
+    AuthorizationAction, AuthorizationRule, CertificateSource, PathNormalization, PeerAuthentication,
+    PeerModes, PeerScopes, PolicyKey, PolicyKind,
 };
 
 use super::*;
@@ -19,10 +20,16 @@ const ALL: &str = "istio-http/1.0,istio-http/1.1,istio-h2,istio,istio-peer-excha
 const HTTP_ONLY: &str = "istio-http/1.0,istio-http/1.1,istio-h2";
 const ANY: &str = "istio,istio-peer-exchange";
 
+fn mk_modes(usual: MtlsMode, ports: &[(u32, MtlsMode)]) -> Arc<PeerModes> {
+    let ports = ports.iter().map(|(port, mode)| (mk_port(*port), Some(*mode))).collect();
+    let peers = PeerAuthentication { mode: Some(usual), ports, ..PeerAuthentication::default() };
+    let scopes = PeerScopes { mesh: None, namespace: None, workload: Some(Arc::new(peers)) };
+    Arc::new(scopes.modes())
+}
 fn mk_security(rest: MtlsMode) -> InboundSecurity {
     let certificates = CertificateSource::Sds(CertificateSource::AGENT.into());
     let tls = InboundTls { certificates, domains: ["mesh".into(), "old".into()].into() };
-    InboundSecurity { rest, tls: Some(tls), authorization: None, tokens: None }
+    InboundSecurity { modes: mk_modes(rest, &[]), tls: Some(tls), authorization: None, tokens: None }
 }
 fn mk_inbound(port: u32, protocol: Protocol, mode: MtlsMode) -> InboundPort {
     InboundPort { target: mk_port(port), service: mk_port(80), protocol, mode }
@@ -194,7 +201,12 @@ fn strict_port_without_certificates_refuses_every_connection() {
         mk_inbound(9090, Protocol::Tcp, MtlsMode::Permissive),
     ];
     let (security, at) = (
-        InboundSecurity { rest: MtlsMode::Strict, tls: None, authorization: None, tokens: None },
+        InboundSecurity {
+            modes: mk_modes(MtlsMode::Strict, &[]),
+            tls: None,
+            authorization: None,
+            tokens: None,
+        },
         ListenAddress::only([0, 0, 0, 0].into()),
     );
     let body = virtual_inbound(at, &ports, &security, &Handling::default());
@@ -282,4 +294,22 @@ fn first(chain: &pb::FilterChain) -> String {
         other => other.to_owned(),
     };
     name.replace(".http.", ".").replace(".network.", ".")
+}
+
+#[test]
+fn ports_of_no_service_have_the_modes_that_policies_set() {
+    use MtlsMode::{Disable, Permissive, Strict};
+    let modes = mk_modes(Disable, &[(80, Strict), (9080, Strict), (9999, Permissive), (15006, Strict)]);
+    let security = InboundSecurity { modes, ..mk_security(Disable) };
+    let ports = [mk_inbound(80, Protocol::Tcp, Strict)];
+    let at = ListenAddress::only([0, 0, 0, 0].into());
+    let body = virtual_inbound(at, &ports, &security, &Handling::default());
+    let listener = pb::Listener::decode(&body[..]).unwrap();
+    let all: Vec<String> = listener.filter_chains.iter().map(shown).collect();
+    let of = |port: &str| all.iter().filter(|chain| chain.starts_with(port)).cloned().collect::<Vec<_>>();
+    assert_eq!(of("9080 "), [&format!("9080 tls {HTTP_ONLY}: mesh http"), "9080 tls *: mesh tcp"]);
+    assert!(of("9999 ").iter().any(|chain| chain.contains("plain")), "{all:?}");
+    assert!(of("9999 ").iter().any(|chain| chain.contains("mesh")), "{all:?}");
+    assert!(of("* ").iter().all(|chain| chain.contains("plain")), "{all:?}");
+    assert_eq!((of("80 ").len(), of("15006 ").len()), (1, 1), "{all:?}");
 }

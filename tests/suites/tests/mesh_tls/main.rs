@@ -5,6 +5,7 @@
 mod authorization;
 mod grpc_server;
 mod inbound;
+mod tables;
 mod tokens;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -121,9 +121,13 @@ impl Servers {
     }
     /// Sets the mode of the workloads with a label of the far network.
     fn mode(&self, app: &str, mode: &str) -> Result<()> {
+        self.modes(app, &format!("mtls: {{mode: {mode}}}"))
+    }
+    /// Sets the modes of the workloads with a label of the far network, and of their ports.
+    fn modes(&self, app: &str, modes: &str) -> Result<()> {
         let text = format!(
             "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {{name: {app}, namespace: default}}\n\
-             spec: {{selector: {{matchLabels: {{app: {app}}}}}, mtls: {{mode: {mode}}}}}\n"
+             spec: {{selector: {{matchLabels: {{app: {app}}}}}, {modes}}}\n"
         );
         self.far.files.put(&format!("mode-{app}.yaml"), &text)
     }
@@ -170,6 +174,8 @@ fn captured_workload_knows_callers_of_another_network_and_refuses_plain_text() -
         let (at, who) = (callee.at(PORTS.0), callee.at(PORTS.1));
         let _named = named(&callee, "pay")?;
         let _echo = Echo::accepting(TcpListener::from_std(callee.listen(Side::Pod, who)?)?)?;
+        let bare = callee.at(PORTS.1 + 1);
+        let _bare = Echo::accepting(TcpListener::from_std(callee.listen(Side::Pod, bare)?)?)?;
         let networks = &servers.networks;
         servers.serve(HOST, PORTS.0)?;
         servers.serve(WHO, PORTS.1)?;
@@ -198,6 +204,11 @@ fn captured_workload_knows_callers_of_another_network_and_refuses_plain_text() -
             load.reaches("pay", 20, SOON).await?;
         }
         load.finish().await.check_clean()?;
+        // a port of no service has a mode of its own too
+        answers(&plain, bare, WHO, CERTIFICATE_HEADER, false).await?;
+        servers.modes("pay", &format!("portLevelMtls: {{{}: {{mode: STRICT}}}}", bare.port()))?;
+        is_refused(&plain, bare).await?;
+        answers(&plain, who, WHO, CERTIFICATE_HEADER, false).await?;
         assert_eq!((pay.refused().await?, web.refused().await?), (0, 0));
         Ok(())
     })

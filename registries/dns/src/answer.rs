@@ -35,6 +35,12 @@ impl Answer {
         let why = why.into();
         Self { v4: Family::Failed(Arc::clone(&why)), v6: Family::Failed(why), ttl: None }
     }
+    /// Whether it is no answer about the name: no family has addresses, and one could not be asked.
+    pub(crate) fn is_failure(&self) -> bool {
+        let families = [&self.v4, &self.v6];
+        families.iter().any(|family| matches!(family, Family::Failed(_)))
+            && !families.iter().any(|family| matches!(family, Family::Has(_)))
+    }
     /// Returns the addresses of the name, with those of a failed family from before. Fails with the reason if the answer has no address
     /// that clients may use: nothing is known then, and the last addresses stay.
     pub(crate) fn addresses(&self, before: &[IpAddr]) -> Result<Vec<IpAddr>, Arc<str>> {

@@ -17,6 +17,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::system_conf::read_system_conf;
 use hickory_resolver::{Resolver, TokioResolver};
 
 use crate::answer::{Answer, Family};
@@ -41,22 +42,35 @@ pub struct Dns {
 }
 
 impl Dns {
-    fn resolver(&self) -> Result<TokioResolver, Arc<str>> {
+    /// Returns a resolver for each server: one of several servers would not ask again by TCP after a truncated answer.
+    fn resolvers(&self) -> Result<Vec<TokioResolver>, Arc<str>> {
         let why = |error: NetError| -> Arc<str> { format!("the DNS configuration: {error}").into() };
-        let mut builder = if self.servers.is_empty() {
-            Resolver::builder_tokio().map_err(why)?
+        let (config, mut options) = if self.servers.is_empty() {
+            read_system_conf().map_err(why)?
         } else {
-            let config = ResolverConfig::from_parts(None, Vec::new(), servers(&self.servers));
-            let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
-            *builder.options_mut() = ResolverOpts::default();
-            builder.options_mut().use_hosts_file = ResolveHosts::Never;
-            builder
+            let mut options = ResolverOpts::default();
+            options.use_hosts_file = ResolveHosts::Never;
+            (ResolverConfig::from_parts(None, Vec::new(), servers(&self.servers)), options)
         };
-        let options = builder.options_mut();
         options.cache_size = 0;
         options.timeout = SERVER_TIMEOUT;
-        builder.build().map_err(why)
+        options.attempts = if config.name_servers().len() > 1 { 0 } else { 1 };
+        let alone = |server: &NameServerConfig| {
+            let config = ResolverConfig::from_parts(None, Vec::new(), vec![server.clone()]);
+            let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
+            *builder.options_mut() = options.clone();
+            builder.build().map_err(why)
+        };
+        config.name_servers().iter().map(alone).collect()
     }
+}
+
+/// Queries one server for both families.
+async fn ask(resolver: &TokioResolver, name: &str) -> Answer {
+    let (v4, v6) =
+        tokio::join!(resolver.lookup(name, RecordType::A), resolver.lookup(name, RecordType::AAAA));
+    let ttls = [&v4, &v6].into_iter().flatten().filter_map(ttl);
+    Answer { ttl: ttls.min(), v4: family(&v4), v6: family(&v6) }
 }
 
 fn servers(all: &[SocketAddr]) -> Vec<NameServerConfig> {
@@ -73,17 +87,19 @@ fn servers(all: &[SocketAddr]) -> Vec<NameServerConfig> {
 #[async_trait]
 impl Lookup for Dns {
     async fn lookup(&self, name: &str) -> Answer {
-        let resolver = match self.resolver() {
-            Ok(resolver) => resolver,
+        let resolvers = match self.resolvers() {
+            Ok(resolvers) => resolvers,
             Err(why) => return Answer::failed(why),
         };
         let name = format!("{}.", name.trim_end_matches('.'));
-        let (v4, v6) = tokio::join!(
-            resolver.lookup(name.as_str(), RecordType::A),
-            resolver.lookup(name.as_str(), RecordType::AAAA)
-        );
-        let ttls = [&v4, &v6].into_iter().flatten().filter_map(ttl);
-        Answer { ttl: ttls.min(), v4: family(&v4), v6: family(&v6) }
+        let mut answer = Answer::failed("no DNS server is configured");
+        for resolver in &resolvers {
+            answer = ask(resolver, &name).await;
+            if !answer.is_failure() {
+                break;
+            }
+        }
+        answer
     }
 }
 
@@ -160,5 +176,24 @@ mod tests {
         let stopped = dns.lookup("both.test").await;
         assert!(matches!(stopped.v4, Family::Failed(_)), "{stopped:?}");
         assert_eq!(dns.lookup("both.test").await, stopped, "equal failures are equal");
+    }
+
+    #[tokio::test]
+    async fn long_answers_come_by_tcp_and_servers_take_turns() {
+        let (server, dead) = (DnsServer::start().await.unwrap(), DnsServer::start().await.unwrap());
+        let (here, there) = (server.addr(), dead.addr());
+        dead.stop().await;
+        let many: Vec<IpAddr> = (0..100).map(|last| IpAddr::from([192, 0, 2, last])).collect();
+        server.set("many.test", 40, &many);
+        for servers in [vec![here], vec![here, there], vec![there, here], vec![here, here]] {
+            let found = Dns { servers: servers.clone() }.lookup("many.test").await;
+            let Family::Has(mut found) = found.v4 else { panic!("{servers:?}: {found:?}") };
+            found.sort_unstable();
+            assert_eq!(found, many, "{servers:?}");
+        }
+        let refusing = DnsServer::start().await.unwrap();
+        refusing.refuse("many.test");
+        let found = Dns { servers: vec![refusing.addr(), here] }.lookup("many.test").await;
+        assert!(matches!(found.v4, Family::Has(_)), "{found:?}");
     }
 }

@@ -68,10 +68,13 @@ impl Entry {
     fn is_wanted(&self) -> bool {
         !self.objects.is_empty()
     }
+    fn has_addresses(&self) -> bool {
+        self.reported.as_ref().is_some_and(|of| !of.addresses.is_empty())
+    }
 }
 
 impl Names {
-    /// Most names that are asked for; the first by name.
+    /// Most names that are asked for: those with addresses first, then by name.
     pub const MAX: usize = 512;
     /// Most lookups at a time.
     pub const MAX_ASKING: usize = 16;
@@ -111,20 +114,22 @@ impl Names {
     }
     /// Sets the names that gateways have. New ones are asked for at once.
     pub fn want(&mut self, now: Mono, wanted: &Wanted) -> Vec<RegistryUpdate> {
-        let (asked, unasked) = split(&wanted.names);
+        let (asked, unasked) = self.split(&wanted.names);
         self.unasked = unasked;
         for (name, objects) in &asked {
             let entry = self.entries.entry(Arc::clone(name)).or_insert_with(|| Entry::new(now));
             if !entry.is_wanted() {
-                (entry.due, entry.forget) = (now, None);
+                entry.due = now;
             }
+            entry.forget = None;
             entry.objects.clone_from(objects);
         }
         for (_, entry) in self.entries.iter_mut().filter(|(name, _)| !asked.contains_key(*name)) {
             entry.objects.clear();
-            if wanted.complete {
-                entry.forget.get_or_insert_with(|| now.plus(Self::REMEMBERED));
-            }
+        }
+        let undeclared = self.entries.iter_mut().filter(|(name, _)| !wanted.names.contains_key(*name));
+        for (_, entry) in undeclared.filter(|_| wanted.complete) {
+            entry.forget.get_or_insert_with(|| now.plus(Self::REMEMBERED));
         }
         self.forget(now)
     }
@@ -183,10 +188,8 @@ impl Names {
     }
     /// Removes names that no gateway has had for long, or that had no address then. Returns the updates, with those of problems.
     pub fn forget(&mut self, now: Mono) -> Vec<RegistryUpdate> {
-        let has_addresses =
-            |entry: &Entry| entry.reported.as_ref().is_some_and(|of| !of.addresses.is_empty());
         let is_over = |entry: &Entry| {
-            entry.forget.is_some_and(|at| at <= now || !has_addresses(entry)) && !entry.is_asking
+            entry.forget.is_some_and(|at| at <= now || !entry.has_addresses()) && !entry.is_asking
         };
         let over = self.entries.iter().filter(|(_, entry)| is_over(entry));
         let over: Vec<Arc<str>> = over.map(|(name, _)| Arc::clone(name)).collect();
@@ -198,6 +201,20 @@ impl Names {
         }
         out.extend(self.compare());
         out
+    }
+    /// Splits the names into those that are asked for and those beyond the bound. A name with addresses keeps its place.
+    fn split(&self, names: &Objects) -> (Objects, Objects) {
+        let named = names.iter().filter(|(_, objects)| !objects.is_empty());
+        let mut all: Vec<(&Arc<str>, &BTreeSet<ObjectRef>)> = named.collect();
+        all.sort_by_key(|(name, _)| !self.has_addresses(name));
+        let unasked = all.split_off(all.len().min(Self::MAX));
+        let owned = |all: Vec<(&Arc<str>, &BTreeSet<ObjectRef>)>| -> Objects {
+            all.into_iter().map(|(name, objects)| (Arc::clone(name), objects.clone())).collect()
+        };
+        (owned(all), owned(unasked))
+    }
+    fn has_addresses(&self, name: &str) -> bool {
+        self.entries.get(name).is_some_and(Entry::has_addresses)
     }
     fn compare(&mut self) -> Vec<RegistryUpdate> {
         let mut current = Current::default();
@@ -218,13 +235,6 @@ impl Names {
 }
 
 type Objects = BTreeMap<Arc<str>, BTreeSet<ObjectRef>>;
-
-/// Splits the names into those that are asked for and those beyond the bound.
-fn split(names: &Objects) -> (Objects, Objects) {
-    let owned = |(name, objects): (&Arc<str>, &BTreeSet<ObjectRef>)| (Arc::clone(name), objects.clone());
-    let named = names.iter().filter(|(_, objects)| !objects.is_empty());
-    (named.clone().take(Names::MAX).map(owned).collect(), named.skip(Names::MAX).map(owned).collect())
-}
 
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ impl Current {
         objects: impl IntoIterator<Item = &'a ObjectRef>,
     ) {
         let line = format!(
-            "host name {name} is not resolved: of more than {most} host names of gateways, the first {most} by name are"
+            "host name {name} is not asked for: of more than {most} host names of gateways, {most} are, those with addresses first"
         );
         self.add(Code::GATEWAY_NAME_UNRESOLVED, &line, objects);
     }

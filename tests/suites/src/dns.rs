@@ -1,6 +1,7 @@
 //! A DNS server whose answers a test decides.
 //!
-//! It answers over UDP on a loopback port: A and AAAA of the names that it has, NXDOMAIN for others. Once stopped, its port is closed.
+//! It answers over UDP and TCP on a loopback port: A and AAAA of the names that it has, NXDOMAIN for others. An answer that is too long
+//! for UDP is truncated there. Once stopped, its port is closed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,10 +9,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use tokio::net::UdpSocket;
-use tokio::task::JoinHandle;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::task::{JoinHandle, JoinSet};
 
 const HEADER: usize = 12;
+/// Longest answer over UDP.
+const MAX_UDP: usize = 512;
 const TYPE_A: u16 = 1;
 const TYPE_AAAA: u16 = 28;
 const NO_ERROR: u8 = 0;
@@ -38,9 +42,13 @@ pub struct DnsServer {
 impl DnsServer {
     /// Starts a server that has no name.
     pub async fn start() -> Result<Self> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.context("bind a DNS server")?;
-        let (addr, zone) = (socket.local_addr()?, Zone::default());
-        let task = tokio::spawn(serve(socket, Arc::clone(&zone)));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("bind a DNS server")?;
+        let (addr, zone) = (listener.local_addr()?, Zone::default());
+        let socket = UdpSocket::bind(addr).await.context("bind a DNS server")?;
+        let own = Arc::clone(&zone);
+        let task = tokio::spawn(async move {
+            tokio::join!(serve(socket, Arc::clone(&own)), serve_tcp(listener, own));
+        });
         Ok(Self { addr, zone, task })
     }
     /// Address of the server.
@@ -72,10 +80,40 @@ async fn serve(socket: UdpSocket, zone: Zone) {
     let mut query = [0; 1500];
     while let Ok((length, from)) = socket.recv_from(&mut query).await {
         let answer = answer(&query[..length], &zone.lock());
-        if let Some(answer) = answer {
+        if let Some(mut answer) = answer {
+            if answer.len() > MAX_UDP {
+                truncate(&mut answer);
+            }
             // a client that does not wait any more is no failure
             let _ = socket.send_to(&answer, from).await;
         }
+    }
+}
+
+/// Leaves the question alone, and marks the answer as truncated.
+fn truncate(answer: &mut Vec<u8>) {
+    answer[2] |= 0x02;
+    answer[6..8].fill(0);
+    if let Some((_, end)) = name_at(answer) {
+        answer.truncate(end + 4);
+    }
+}
+
+async fn serve_tcp(listener: TcpListener, zone: Zone) {
+    // Dropped with this task: every connection ends with it.
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(talk(stream, Arc::clone(&zone)));
+    }
+}
+
+async fn talk(mut stream: TcpStream, zone: Zone) -> Result<()> {
+    loop {
+        let mut query = vec![0; stream.read_u16().await?.into()];
+        stream.read_exact(&mut query).await?;
+        let answer = answer(&query, &zone.lock()).context("a query without one question")?;
+        stream.write_u16(u16::try_from(answer.len())?).await?;
+        stream.write_all(&answer).await?;
     }
 }
 

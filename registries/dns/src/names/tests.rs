@@ -216,6 +216,38 @@ fn names_and_lookups_are_bounded() {
     assert!(many, "{:?}", seen.problems["512"]);
 }
 
+#[test]
+fn declared_name_with_addresses_is_neither_displaced_nor_forgotten() {
+    let (mut names, mut seen) = (mk_names(), Seen::default());
+    seen.take(names.want(Mono(0), &mk_wanted(&[("z.test", &["gw"])])));
+    let due = names.due(Mono(0));
+    seen.take(names.answer(Mono(0), &due[0], &mk_answer(&["192.0.2.1"], None)));
+    let many = (0..Names::MAX + 100).map(|at| (name(&format!("a{at:04}.test")), [mk_object("many")].into()));
+    let mut wanted = Wanted { names: many.collect(), complete: true };
+    wanted.names.insert(name("z.test"), [mk_object("gw")].into());
+    seen.take(names.want(Mono(1), &wanted));
+    assert!(
+        !seen.codes().iter().any(|(object, _)| *object == "gw"),
+        "it keeps its place: {:?}",
+        seen.codes()
+    );
+    let late = Mono(0).plus(Names::REMEMBERED * 2);
+    let mut asked = BTreeSet::new();
+    loop {
+        let due = names.due(late);
+        if due.is_empty() {
+            break;
+        }
+        for one in due {
+            seen.take(names.answer(late, &one, &Answer::failed("no answer")));
+            asked.insert(one);
+        }
+    }
+    assert!(asked.len() == Names::MAX && asked.contains(&name("z.test")), "{} are asked for", asked.len());
+    seen.take(names.forget(late));
+    assert_eq!(seen.ips("z.test"), ["192.0.2.1"]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Want(Vec<(usize, usize)>),

@@ -55,7 +55,7 @@ async fn ending(shared: &Shared, params: Params<PartQuery>, really: bool) -> Res
     }
     if part.registry.as_str() == DNS_REGISTRY {
         return refuse(
-            "registry `dns` has the addresses of gateways' host names; remove the gateway, or correct its name",
+            "registry `gateway-names` has the addresses of gateways' host names; remove the gateway, or correct its name",
         );
     }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };

@@ -326,7 +326,7 @@ fn gateway_address(item: &GatewayItem) -> String {
 
 /// Returns what a gateway lacks, and since when its host name cannot be resolved.
 fn gateway_reason(item: &GatewayItem) -> String {
-    let since = item.failing_millis_ago.map(|millis| format!(" for {}", age(millis))).unwrap_or_default();
+    let since = item.failing_millis_ago.map(|millis| format!(" (for {})", age(millis))).unwrap_or_default();
     match (&*item.reason, &*item.failing) {
         (reason, "") => reason.to_owned(),
         ("", failing) => {

@@ -21,7 +21,7 @@ use super::staleness::Staleness;
 /// Name of the configuration's own registry; reserved.
 pub const CONFIG_REGISTRY: &str = "config";
 /// Name of the registry of the addresses of gateways' host names; reserved.
-pub const DNS_REGISTRY: &str = "dns";
+pub const DNS_REGISTRY: &str = "gateway-names";
 
 /// Whether the server itself is the source of the registry of this name.
 #[must_use]

@@ -302,6 +302,13 @@ const fn selector(policy: &Policy) -> Option<&Labels> {
 /// Returns the registry and the key of the policy that a problem is about.
 #[must_use]
 pub fn of_problem(problem: &ProblemView) -> Option<(&str, PolicyKey)> {
+    // a Gateway of gateway-api, which is no policy, has problems as the gateway of a network
+    if matches!(
+        problem.problem.code,
+        Code::GATEWAY_UNUSABLE | Code::GATEWAY_NAME_UNRESOLVED | Code::GATEWAY_NAME_FAILING
+    ) {
+        return None;
+    }
     let id = &problem.object.id;
     let (kind, namespace) = (PolicyKind::parse(id.kind)?, Namespace::new(&*id.namespace).ok()?);
     Some((problem.registry.as_str(), PolicyKey { kind, namespace, name: Arc::clone(&id.name) }))

@@ -137,7 +137,7 @@ async fn gateways_are_listed_and_explained() {
     let named = world.run("explain gw.test:15443").await;
     assert!(named.out.contains("DROP TRB0557"), "{}", named.out);
     assert_eq!(named.exit, Ok(Exit::No));
-    let table = world.until("get gateways", &format!("{why} for ")).await;
+    let table = world.until("get gateways", &format!("{why} (for ")).await;
     assert!(table.contains("gw.test:15443") && table.contains("Unusable"), "{table}");
     let registries = world.until("get registries -o wide", "TRB0330").await;
     assert!(registries.contains("Service istio-system/eastwest"), "{registries}");

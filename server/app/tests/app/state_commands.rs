@@ -58,7 +58,7 @@ async fn running_server_shows_its_kept_state() {
     assert!(wanted.iter().all(|text| of_services.contains(text)), "{of_services}");
     let json: serde_json::Value = serde_json::from_str(&world.run("state show -o json").await.out).unwrap();
     assert_eq!((&json["kind"], &json["journal"]["open"]), (&"State".into(), &true.into()), "{json}");
-    assert_eq!(world.run("state show -o name").await.out, "config\ndns\nfile\n");
+    assert_eq!(world.run("state show -o name").await.out, "config\nfile\ngateway-names\n");
     let metrics = page(&world, "/metrics").await;
     for metric in
         ["state_open 1.0", "state_incomplete_registries 0.0", "state_commits_total ", "state_live_bytes "]

@@ -139,7 +139,12 @@ impl Names {
         let Some(entry) = self.entries.get_mut(name) else { return Vec::new() };
         entry.is_asking = false;
         let before = entry.reported.clone().unwrap_or_default();
-        let value = match answer.addresses(&before.addresses) {
+        let found = answer.addresses(&before.addresses);
+        // the source answers, also with what is known
+        let collection = Collection { scope: self.scope.clone(), kind: CollectionKind::Gateways };
+        let mut out: Vec<_> =
+            found.is_ok().then_some(RegistryUpdate::Progress(collection)).into_iter().collect();
+        let value = match found {
             Ok(addresses) => {
                 entry.backoff.reset();
                 let ttl = answer.ttl.unwrap_or(Self::USUAL).clamp(Self::SHORTEST, Self::LONGEST);
@@ -153,11 +158,11 @@ impl Names {
             }
         };
         if entry.reported.as_deref() == Some(&value) {
-            return Vec::new();
+            return out;
         }
         let value = Arc::new(value);
         entry.reported = Some(Arc::clone(&value));
-        let mut out = vec![self.put(name, &value)];
+        out.push(self.put(name, &value));
         out.extend(self.compare());
         out
     }

@@ -45,8 +45,10 @@ struct Seen {
 }
 
 impl Seen {
+    /// Returns the number of updates but for confirmations.
     fn take(&mut self, updates: Vec<RegistryUpdate>) -> usize {
-        let count = updates.len();
+        let is_news = |update: &&RegistryUpdate| !matches!(update, RegistryUpdate::Progress(_));
+        let count = updates.iter().filter(is_news).count();
         for update in updates {
             match update {
                 RegistryUpdate::Put(_, Fact::GatewayName(name, value), _) => {
@@ -149,7 +151,12 @@ fn equal_answer_reports_nothing() {
     assert_eq!(seen.take(names.answer(Mono(0), &name("gw.test"), &answer(&["192.0.2.1", "192.0.2.2"]))), 1);
     names.due(Mono(60 * SECOND));
     let again = answer(&["192.0.2.2", "192.0.2.1", "192.0.2.1"]);
-    assert_eq!(seen.take(names.answer(Mono(60 * SECOND), &name("gw.test"), &again)), 0);
+    let updates = names.answer(Mono(60 * SECOND), &name("gw.test"), &again);
+    assert!(matches!(&updates[..], [RegistryUpdate::Progress(_)]), "the source is confirmed: {updates:?}");
+    names.due(Mono(120 * SECOND));
+    let failed = names.answer(Mono(120 * SECOND), &name("gw.test"), &Answer::failed("no answer"));
+    assert!(!failed.iter().any(|update| matches!(update, RegistryUpdate::Progress(_))), "{failed:?}");
+    assert_eq!(seen.take(failed), 1 + 1, "the failure and its problem");
 }
 
 #[test]

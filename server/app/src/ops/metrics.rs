@@ -1,5 +1,8 @@
-//! Metrics, read on request from counters that are kept where they change. A scrape walks neither the catalog nor the
-//! sessions, and its cost does not grow with either.
+//! Metrics, read on request from counters that are kept where they change. A scrape walks the gateways of networks, but no services,
+//! endpoints or sessions, and its cost does not grow with these.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tributary_core::Counters;
 use tributary_journal::JournalStats;
@@ -97,11 +100,13 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
 /// Adds the number of host names by state; their number is bounded.
 fn of_gateway_names(catalog: &Catalog, out: &mut Vec<Sample>) {
     let mut counts = [("resolved", 0), ("failing", 0), ("unresolved", 0)];
-    for resolved in catalog.gateway_names.values() {
-        let at = match (&resolved.failure, resolved.addresses.is_empty()) {
-            (None, _) => 0,
-            (Some(_), false) => 1,
-            (Some(_), true) => 2,
+    let names: BTreeSet<&Arc<str>> = catalog.gateways.values().filter_map(|of| of.wanted_name()).collect();
+    for name in names {
+        let at = match catalog.gateway_names.get(name) {
+            Some(resolved) if resolved.addresses.is_empty() => 2,
+            Some(resolved) if resolved.failure.is_some() => 1,
+            Some(_) => 0,
+            None => 2,
         };
         counts[at].1 += 1;
     }

@@ -34,6 +34,7 @@ mod nonce;
 mod pace;
 mod ready;
 mod recorded_rounds;
+mod rejected_listeners;
 mod rejection;
 mod remembered;
 mod remembered_clients;
@@ -41,7 +42,6 @@ mod removals;
 mod round;
 mod sent;
 mod shared_round;
-mod shut_servers;
 mod sotw;
 mod status;
 mod stuck;
@@ -66,9 +66,9 @@ use client_snapshot::ClientSnapshot;
 use held_versions::{HeldVersions, Holding};
 use pace::Pace;
 use recorded_rounds::Recorder;
+use rejected_listeners::RejectedListeners;
 use rejection::Rejections;
 use round::Round;
-use shut_servers::ShutServers;
 use subscription::{Forced, Requested, TypeSubscription};
 use sum::SubscribedSum;
 
@@ -192,7 +192,7 @@ pub struct Session {
     pace: Pace,
     unknown_type: Option<Arc<str>>,
     /// Listeners that it rejected, of a gRPC server.
-    shut: ShutServers,
+    rejected: RejectedListeners,
     gauges: SessionCount,
 }
 
@@ -227,7 +227,7 @@ impl Session {
             in_flight: None,
             pace: Pace::new(now),
             unknown_type: None,
-            shut: ShutServers::default(),
+            rejected: RejectedListeners::default(),
         }
     }
     /// Records that a generation was published that may concern this session, in these hosts.
@@ -365,7 +365,7 @@ impl Session {
             // Envoy reads the files of a secret once: it accepts a repeated one, though it could not read them
             ResourceType::Secret => self.state(kind).acks.restore(&before),
             ResourceType::Route | ResourceType::Endpoints => self.retry_suspects(kind, &before),
-            ResourceType::Listener if error.is_some() => self.shut_rejected(),
+            ResourceType::Listener if error.is_some() => self.replace_rejected(),
             ResourceType::Cluster | ResourceType::Listener => {}
         }
         self.update_gauges(kind);

@@ -183,7 +183,7 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
     if let Some(type_url) = &session.unknown_type {
         note(Code::CLIENT_TYPE, format!("type {type_url} is not served"));
     }
-    for (name, text) in session.shut() {
+    for (name, text) in session.refusing_listeners() {
         note(
             Code::CLIENT_SERVER_REFUSES,
             format!("{name} refuses every call, because the server rejected it: {text}"),

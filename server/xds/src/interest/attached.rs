@@ -76,11 +76,12 @@ impl Publication<'_> {
     }
     /// Wakes those of some members whose class changes.
     fn wake_moved(&self, members: &HashMap<u64, Member>, wakes: fn(&Member) -> bool) -> usize {
-        let concerned = || members.values().filter(|member| wakes(member) && self.concerns(member));
-        let most = MAX_READS / concerned().count().max(1);
+        let concerned: Vec<&Member> =
+            members.values().filter(|member| wakes(member) && self.concerns(member)).collect();
+        let most = MAX_READS / concerned.len().max(1);
         let read = self.now.policies.keys().filter(|key| changes_classes(key.kind));
         let all = read.take(most + 1).count() > most;
-        let moved = concerned().filter(|member| all || member.moves(self.now));
+        let moved = concerned.into_iter().filter(|member| all || member.moves(self.now));
         moved.map(|member| member.wake.wake(self.observed)).count()
     }
 }

@@ -7,7 +7,7 @@ use tributary_answer::OwnSide;
 use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey};
 
 use super::env::Env;
-use super::shut_servers::ShutServers;
+use super::rejected_listeners::RejectedListeners;
 use crate::answers::{
     BodyChunks, ClientClass, ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap,
 };
@@ -21,7 +21,7 @@ pub(crate) struct ClientSnapshot {
     own: Arc<[WorkloadKey]>,
     private: Arc<Private>,
     /// Listeners that the client rejected, of a gRPC server.
-    shut: ShutServers,
+    rejected: RejectedListeners,
 }
 
 type Private = TypeMap<Arc<[Arc<EncodedResource>]>>;
@@ -50,11 +50,11 @@ impl ClientSnapshot {
         };
         let held = earlier.filter(|old| *old.own == *own);
         let own = held.map_or_else(|| own.into(), |old| Arc::clone(&old.own));
-        Self { catalog, class, own, private, shut: ShutServers::default() }
+        Self { catalog, class, own, private, rejected: RejectedListeners::default() }
     }
     /// Sets the listeners that the client rejected.
-    pub(crate) fn shutting(self, shut: &ShutServers) -> Self {
-        Self { shut: shut.clone(), ..self }
+    pub(crate) fn with_rejected(self, rejected: &RejectedListeners) -> Self {
+        Self { rejected: rejected.clone(), ..self }
     }
     /// Whether a client of this class with these workloads has the same private resources in this generation.
     pub(crate) fn has_same_private(
@@ -77,7 +77,7 @@ impl ClientSnapshot {
     }
     /// Iterates over the names of a type that the client rejected, and that are answered in another way since.
     pub(crate) fn rejected_names(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<str>> {
-        self.shut.iter().map(|(name, _)| name).filter(move |_| kind == ResourceType::Listener)
+        self.rejected.iter().map(|(name, _)| name).filter(move |_| kind == ResourceType::Listener)
     }
     /// Returns one resource by name.
     pub(crate) fn one(&self, env: &Env, kind: ResourceType, name: &str) -> Option<Arc<EncodedResource>> {
@@ -86,7 +86,7 @@ impl ClientSnapshot {
             return Some(Arc::clone(&private[at]));
         }
         let found = env.answers.one(&self.catalog, &self.class, kind, name)?;
-        if kind == ResourceType::Listener && self.shut.has(&found) {
+        if kind == ResourceType::Listener && self.rejected.has(&found) {
             return env.answers.refusing_listener(name);
         }
         Some(found)
@@ -106,9 +106,9 @@ impl ClientSnapshot {
     pub(crate) fn many(&self, env: &Env, kind: ResourceType, names: &Arc<Subscription>) -> Whole {
         let set = env.answers.many(&self.catalog, &self.class, kind, names);
         let own = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned();
-        let shut =
-            self.shut.iter().filter(|(name, _)| kind == ResourceType::Listener && names.contains(name));
-        let over = own.chain(shut.filter_map(|(name, _)| self.one(env, kind, name))).collect();
+        let replaced =
+            self.rejected.iter().filter(|(name, _)| kind == ResourceType::Listener && names.contains(name));
+        let over = own.chain(replaced.filter_map(|(name, _)| self.one(env, kind, name))).collect();
         Whole { set, over, absent: Vec::new() }
     }
     /// Returns the body of a resource of this generation.

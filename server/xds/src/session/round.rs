@@ -126,7 +126,7 @@ impl Session {
         }
         let (base, class, ips) = (self.base.as_deref(), self.class.clone(), &self.client.ips);
         let to = ClientSnapshot::after(base, &self.env, catalog, class, own, ips);
-        let to = Arc::new(to.shutting(&self.shut));
+        let to = Arc::new(to.with_rejected(&self.rejected));
         self.recorder = self.recorder_of(&to);
         let withheld = self.take_withheld(&to);
         let mut removed: TypeMap<BTreeSet<Arc<str>>> = TypeMap::default();

@@ -86,7 +86,7 @@ impl Session {
             && self.forced.is_nothing()
             && !self.interest_moved
             && self.withheld.is_empty()
-            && self.shut.is_empty()
+            && self.rejected.is_empty()
             && !self.rejects_routes()
             && !self.awaits_routes()
             && self.kinds.values().all(is_plain)

@@ -11,8 +11,8 @@ use super::ack::{Acks, SyncStatus};
 use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
+use super::rejected_listeners::RejectedListeners;
 use super::rejection::{Verdict, sorted};
-use super::shut_servers::ShutServers;
 use super::subscription::{Requested, TypeSubscription};
 use super::{Session, TypeState};
 use crate::answers::{ClientClassKey, ResourceType, TypeMap};
@@ -104,7 +104,7 @@ pub struct SessionStatus {
     pub(super) env: Arc<Env>,
     pub(super) class: ClientClassKey,
     pub(super) base: Option<Arc<ClientSnapshot>>,
-    shut: ShutServers,
+    rejected: RejectedListeners,
     pub(super) kinds: TypeMap<OfType>,
     variant: Variant,
 }
@@ -150,7 +150,7 @@ impl Session {
             class: self.class.clone(),
             variant: self.variant,
             base: self.base.clone(),
-            shut: self.shut.clone(),
+            rejected: self.rejected.clone(),
             kinds: TypeMap::from_fn(|kind| self.of_type(kind)),
         }
     }
@@ -247,8 +247,8 @@ impl SessionStatus {
         self.base.as_ref().map(|base| base.catalog.generation)
     }
     /// Iterates over the listeners that a gRPC server rejected and that refuse every request instead, with the text of the rejection.
-    pub fn shut(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.shut.iter().filter(|(name, _)| {
+    pub fn refusing_listeners(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.rejected.iter().filter(|(name, _)| {
             let refusing = self.env.answers.refusing_listener(name).map(|listener| listener.version);
             self.delivery(ResourceType::Listener, name).version == refusing
         })

@@ -19,6 +19,7 @@ mod converge;
 mod delta;
 mod incomplete;
 mod private;
+mod rejected_listeners;
 mod rounds;
 mod sent;
 mod shared_rounds;

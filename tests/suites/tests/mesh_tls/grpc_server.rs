@@ -201,7 +201,7 @@ async fn policies_of_a_grpc_server_change_under_traffic() -> Result<()> {
 /// A server without certificates serves plain text. It rejects the listener of STRICT, which would leave it open as it was, and is
 /// sent one that refuses every call; both are shown. It serves again when the policy is gone.
 #[tokio::test]
-async fn grpc_server_without_certificates_is_shut_where_it_must_have_them() -> Result<()> {
+async fn grpc_server_without_certificates_refuses_where_it_must_have_them() -> Result<()> {
     let served = Served::with(json!({"app": "pay"}), false).await?;
     let mut web = served.client(WEB).await?;
     served.answers(&mut web, PLAIN, ECHO, "pay").await?;

@@ -15,11 +15,11 @@ use crate::answers::ResourceType;
 
 /// Rejected listeners of a gRPC server.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ShutServers(Arc<[Shut]>);
+pub(crate) struct RejectedListeners(Arc<[RejectedListener]>);
 
 /// A rejected listener.
 #[derive(Debug, Clone)]
-struct Shut {
+struct RejectedListener {
     name: Arc<str>,
     /// Version that the server rejected.
     version: Version,
@@ -27,43 +27,45 @@ struct Shut {
     text: Arc<str>,
 }
 
-impl ShutServers {
+impl RejectedListeners {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
     /// Whether this is a listener that the server rejected.
     pub(crate) fn has(&self, listener: &EncodedResource) -> bool {
-        self.0.iter().any(|shut| shut.name == listener.name && shut.version == listener.version)
+        self.0.iter().any(|known| known.name == listener.name && known.version == listener.version)
     }
     /// Iterates over the names and the texts of the rejections.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.0.iter().map(|shut| (&shut.name, &shut.text))
+        self.0.iter().map(|known| (&known.name, &known.text))
     }
-    fn add(&mut self, shut: Shut) {
-        let others = self.0.iter().filter(|known| known.name != shut.name).cloned();
-        self.0 = others.chain([shut.clone()]).collect();
+    /// Adds a listener, and forgets those to which the client does not subscribe any more.
+    fn add(&mut self, rejected: RejectedListener, wants: impl Fn(&str) -> bool) {
+        let kept = self.0.iter().filter(|known| known.name != rejected.name && wants(&known.name));
+        let mut all: Vec<RejectedListener> = kept.cloned().collect();
+        all.push(rejected);
+        self.0 = all.into();
     }
 }
 
 impl Session {
     /// Records the listeners of a gRPC server that it rejected, and sends others.
-    pub(super) fn shut_rejected(&mut self) {
+    pub(super) fn replace_rejected(&mut self) {
         if self.client.class.kind != ClientKind::Grpc {
             return;
         }
-        let rejected = self.rejected_servers();
-        if rejected.is_empty() {
-            return;
+        let watch = self.kinds[ResourceType::Listener].watch.clone();
+        for listener in self.newly_rejected() {
+            self.rejected.add(listener, |name| watch.as_ref().is_some_and(|watch| watch.wants(name)));
+            self.on_generation(ChangedHosts::Everything);
         }
-        rejected.into_iter().for_each(|shut| self.shut.add(shut));
-        self.on_generation(ChangedHosts::Everything);
     }
     /// Returns the listeners of its own that the client rejects by name in the version that it was sent.
-    fn rejected_servers(&self) -> Vec<Shut> {
+    fn newly_rejected(&self) -> Vec<RejectedListener> {
         let state = &self.kinds[ResourceType::Listener];
         let names = state.watch.iter().flat_map(|watch| watch.names.iter());
         let own = names.filter(|name| listens_at(name).is_some());
-        let shut = |name: &Arc<str>| {
+        let rejected = |name: &Arc<str>| {
             let Verdict::Rejected(text) = state.acks.verdict(name) else { return None };
             let version = match (&state.known, &self.base) {
                 (Some(known), _) => known.get(name),
@@ -74,8 +76,8 @@ impl Session {
             };
             let Holding::Version(version) = version else { return None };
             let refusing = self.env.answers.refusing_listener(name)?.version;
-            (version != refusing).then(|| Shut { name: Arc::clone(name), version, text })
+            (version != refusing).then(|| RejectedListener { name: Arc::clone(name), version, text })
         };
-        own.filter_map(shut).collect()
+        own.filter_map(rejected).collect()
     }
 }

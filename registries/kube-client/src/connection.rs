@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use guarded::GuardedConnector;
+use http::Versions;
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::config::Kubeconfig;
 use tributary_registry_api::Reason;
@@ -109,8 +110,16 @@ impl Connection {
     /// Connects with the first kubeconfig that exists: the flag's, `KUBECONFIG`, `~/.kube/config`, the pod's service account.
     /// Requires a tokio runtime context. The operator's own kubeconfig may run credential plugins.
     pub fn open(options: &ConnectOptions, env: Env<'_>) -> Result<Self, ConnectError> {
+        Self::open_with(options, env, Versions::Any)
+    }
+    /// Connects as [`Connection::open`] does, by HTTP/1.1 alone: requests of the connection can upgrade to WebSockets.
+    pub fn open_for_upgrades(options: &ConnectOptions, env: Env<'_>) -> Result<Self, ConnectError> {
+        Self::open_with(options, env, Versions::Http1)
+    }
+    fn open_with(options: &ConnectOptions, env: Env<'_>, versions: Versions) -> Result<Self, ConnectError> {
         let found = find::kubeconfig(options, env)?;
-        Self::connect(found.kubeconfig, options.context.as_deref(), &found.described, found.rotating_ca)
+        let (context, ca) = (options.context.as_deref(), found.rotating_ca);
+        Self::connect(found.kubeconfig, (context, &found.described), ca, versions)
     }
     /// Connects to a server that others name: every address is checked when it is dialled. `config` must be complete: no file, no
     /// program and no variable is read. `described` names the credential for operators.
@@ -122,7 +131,8 @@ impl Connection {
         let at = described.clone();
         let unusable = |error: kube::Error| ConnectError::Unusable(at.clone(), Reason::new(&error));
         let refusals = Refusals::default();
-        let client = http::client(&config, GuardedConnector::new(check), &refusals).map_err(unusable)?;
+        let client = http::client(&config, GuardedConnector::new(check), &refusals, Versions::Any)
+            .map_err(unusable)?;
         Ok(Self::new(client, (described, config.cluster_url.to_string()), None, refusals))
     }
     /// Wraps an existing client: for tests, and for servers that are reached in another way.
@@ -160,9 +170,9 @@ impl Connection {
 
     fn connect(
         mut kubeconfig: Kubeconfig,
-        context: Option<&str>,
-        at: &str,
+        (context, at): (Option<&str>, &str),
         rotating_ca: Option<PathBuf>,
+        versions: Versions,
     ) -> Result<Self, ConnectError> {
         let chosen = find::choose(&kubeconfig, context, at)?;
         kubeconfig.current_context = Some(chosen.context.clone());
@@ -182,7 +192,7 @@ impl Connection {
         connector.set_nodelay(true);
         let server = config.cluster_url.to_string();
         let refusals = Refusals::default();
-        let client = http::client(&config, connector, &refusals).map_err(|error| match &error {
+        let client = http::client(&config, connector, &refusals, versions).map_err(|error| match &error {
             kube::Error::Auth(why) => unusable(&plugin_trouble(why)),
             other => unusable(other),
         })?;

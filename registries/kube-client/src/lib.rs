@@ -9,6 +9,7 @@ pub mod cluster_context;
 pub mod connect;
 pub mod connection;
 pub mod event;
+pub mod forward;
 pub mod identity;
 pub mod lead;
 pub mod leader_work_queue;
@@ -31,6 +32,7 @@ pub use connection::{
     AddressCheck, ConnectError, ConnectOptions, Connection, Env, Login, Presented, Refusal, Target,
 };
 pub use event::{Event, Projection};
+pub use forward::{Forwarded, PodFound, Pods};
 pub use identity::{ClusterIdentity, Found};
 pub use leader_work_queue::{LeaderWorkQueue, Outcome, QueueEvent, QueuePolicy, Sends};
 pub use lease::{Held, Leadership, LeaseTiming};

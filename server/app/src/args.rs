@@ -149,9 +149,22 @@ pub struct ServeArgs {
 /// Address of the server, and the timeout of a request.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArgs {
-    /// The admin address of the server [default: http://127.0.0.1:15014] [env: TRIBUTARY_SERVER]
+    /// The admin address of the server, or pods://NAMESPACE[/POD] for replicas in a cluster
+    /// [default: http://127.0.0.1:15014] [env: TRIBUTARY_SERVER]
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
+    /// The authorities of a server at https://, PEM [default: those of the system] [env: TRIBUTARY_SERVER_CA]
+    #[arg(long, value_name = "FILE")]
+    pub server_ca: Option<PathBuf>,
+    /// The token to present to a server at https:// [env: TRIBUTARY_SERVER_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub server_token: Option<PathBuf>,
+    /// The certificate to present to a server at https://, PEM [env: TRIBUTARY_SERVER_CERT]
+    #[arg(long, value_name = "FILE")]
+    pub server_cert: Option<PathBuf>,
+    /// The key of the certificate, PEM [env: TRIBUTARY_SERVER_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub server_key: Option<PathBuf>,
     /// Timeout of a request
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: Span,

@@ -13,10 +13,13 @@ pub mod explain;
 pub mod get;
 pub mod guard;
 pub mod http;
+mod merge_replicas;
 pub mod rbac;
 pub mod registries;
+pub mod replicas;
 pub mod resources;
 mod routes;
+pub mod server;
 pub mod state;
 pub mod table;
 pub mod watch;
@@ -24,7 +27,7 @@ pub mod watch;
 use std::io::IsTerminal as _;
 
 pub use console::Console;
-pub use http::Server;
+pub use server::Server;
 
 use crate::args::Command;
 use crate::environment::Environment;

@@ -77,6 +77,9 @@ pub struct Metadata {
     /// Number of items beyond the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remaining: usize,
+    /// Replicas that did not answer, with the reason; only in documents that a command merged from several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
     /// What an operator should know about the choice of the clients, such as streams that share a node id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -114,6 +117,7 @@ impl Metadata {
             as_of: timestamp(now),
             resource_version: generation.to_string(),
             remaining: 0,
+            silent: Vec::new(),
             notes: Vec::new(),
             sources: Vec::new(),
         }

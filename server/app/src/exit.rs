@@ -25,7 +25,7 @@ pub enum Exit {
     TimedOut = 5,
     /// The server refused the request.
     NotAuthorised = 6,
-    /// The answer is incomplete: a registry has not synced.
+    /// The answer is incomplete: a registry has not synced, or a replica did not answer.
     Partial = 7,
 }
 
@@ -39,7 +39,7 @@ impl Exit {
         (Self::NotFound, "name not found; a filter, such as `--host`, that matches nothing ends with 0"),
         (Self::TimedOut, "a wait timed out"),
         (Self::NotAuthorised, "the server refused the request"),
-        (Self::Partial, "the answer is incomplete: a registry has not synced"),
+        (Self::Partial, "the answer is incomplete: a registry has not synced, or a replica did not answer"),
     ];
 }
 

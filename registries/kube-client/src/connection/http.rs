@@ -1,4 +1,4 @@
-//! HTTP client of a connection: HTTP/2 where the API server offers it by ALPN, else HTTP/1.1.
+//! HTTP client of a connection: HTTP/2 where the API server offers it by ALPN, else HTTP/1.1; HTTP/1.1 alone for upgrades.
 //!
 //! [`super::Connection`] builds one client per credential. With HTTP/2 every watch, probe and write of a cluster shares one TCP
 //! connection, so a hundred clusters are a hundred sockets, and a dead peer is found by one PING for all watches.
@@ -29,11 +29,21 @@ const STREAM_WINDOW: u32 = 1 << 19;
 /// Bytes of all responses of a connection that may wait: enough for 32 slow readers, so that one does not delay another.
 const CONNECTION_WINDOW: u32 = 1 << 24;
 
+/// Versions of HTTP that a client offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Versions {
+    /// HTTP/2 and HTTP/1.1.
+    Any,
+    /// HTTP/1.1: a request that upgrades to a WebSocket needs it.
+    Http1,
+}
+
 /// Builds the client for `config`: `connector` opens the TCP connections. `refusals` sees every answer.
 pub(super) fn client<C>(
     config: &kube::Config,
     connector: C,
     refusals: &Refusals,
+    versions: Versions,
 ) -> Result<kube::Client, Error>
 where
     C: tower::Service<Uri> + Clone + Send + Sync + 'static,
@@ -41,7 +51,7 @@ where
     C::Future: Send + 'static,
     C::Error: std::error::Error + Send + Sync + 'static,
 {
-    let mut connector = TimeoutConnector::new(secured(config, connector)?);
+    let mut connector = TimeoutConnector::new(secured(config, connector, versions)?);
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_write_timeout(Some(WRITE));
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
@@ -63,7 +73,7 @@ where
 }
 
 /// Adds TLS with the certificates of `config`. kube's own connector offers no HTTP/2.
-fn secured<C>(config: &kube::Config, connector: C) -> Result<HttpsConnector<C>, Error> {
+fn secured<C>(config: &kube::Config, connector: C, versions: Versions) -> Result<HttpsConnector<C>, Error> {
     let builder =
         HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
     let builder = match config.tls_server_name.clone() {
@@ -74,5 +84,8 @@ fn secured<C>(config: &kube::Config, connector: C) -> Result<HttpsConnector<C>, 
         }
         None => builder,
     };
-    Ok(builder.enable_http1().enable_http2().wrap_connector(connector))
+    Ok(match versions {
+        Versions::Any => builder.enable_http1().enable_http2().wrap_connector(connector),
+        Versions::Http1 => builder.enable_http1().wrap_connector(connector),
+    })
 }

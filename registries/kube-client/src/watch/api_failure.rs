@@ -61,6 +61,7 @@ impl ApiFailure {
         match error {
             kube::Error::Auth(why) => Self::Unauthorized(crate::connection::plugin_trouble(why)),
             kube::Error::Service(why) => Self::Unreachable(causes(why.as_ref())),
+            kube::Error::Api(status) => Self::of_status(status.code, None, status.message.clone()),
             other => Self::Unreachable(causes(other)),
         }
     }

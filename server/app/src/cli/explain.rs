@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::get::{document, parse};
+use super::server::conclude;
 use super::table::{Tone, paint};
 use super::{Console, Server};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
@@ -55,15 +56,20 @@ fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, 
     let (color, wide) = (console.color, output == Output::Wide);
     let text = || list.items.iter().map(|item| prose(item, wide, color)).collect();
     write(body, &list.metadata, output, console, text)?;
+    let exit = explained(&list);
+    Ok(conclude(&list.metadata, exit, console))
+}
+
+fn explained(list: &List<ExplainItem>) -> Exit {
     let is_gateway =
         |item: &ExplainItem| item.steps.iter().any(|step| step.code == Code::GATEWAY.to_string());
     let listed = list.items.iter().any(|item| item.service.is_some() || is_gateway(item));
     let served = list.items.iter().any(ExplainItem::is_served);
-    Ok(match (listed, served) {
+    match (listed, served) {
         (false, _) => Exit::NotFound,
         (true, true) => Exit::Ok,
         (true, false) => Exit::No,
-    })
+    }
 }
 
 fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, CommandError> {
@@ -72,7 +78,7 @@ fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Resul
     let text = || list.items.iter().map(|item| reasons(item, wide, color)).collect();
     write(body, &list.metadata, output, console, text)?;
     let served = list.items.iter().any(WhyNotItem::is_served);
-    Ok(if served { Exit::Ok } else { Exit::No })
+    Ok(conclude(&list.metadata, if served { Exit::Ok } else { Exit::No }, console))
 }
 
 /// Writes the answer. JSON and YAML keep fields that this version does not know.
@@ -89,7 +95,7 @@ fn write(
     };
     console.data(&text)?;
     metadata.notes.iter().for_each(|note| console.note(note));
-    if metadata.partial {
+    if metadata.partial && metadata.silent.is_empty() {
         console
             .note("the answer may be incomplete: a registry has not synced; see `tributary get registries`");
     }
@@ -111,6 +117,7 @@ fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
     if let Some(client) = &item.client {
         out.push_str(&format!("  for {client}"));
     }
+    out.push_str(&on(&item.replicas));
     out.push('\n');
     item.steps.iter().for_each(|one| step(one, wide, color, &mut out));
     out
@@ -139,11 +146,16 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     };
     let served = paint(&text, tone, color);
     let service = item.service.as_deref().map(|s| format!("  service {s}")).unwrap_or_default();
-    let mut out = format!("{}  {served}{service}  for {}\n", item.host, item.client);
+    let mut out = format!("{}  {served}{service}  for {}{}\n", item.host, item.client, on(&item.replicas));
     item.reached.iter().for_each(|one| step(one, wide, color, &mut out));
     item.reasons.iter().for_each(|one| reason(one, "dropped", wide, &mut out));
     item.held.iter().for_each(|one| reason(one, "held", wide, &mut out));
     out
+}
+
+/// Names the replicas that give an item which others do not.
+fn on(replicas: &[String]) -> String {
+    if replicas.is_empty() { String::new() } else { format!("  on {}", replicas.join(", ")) }
 }
 
 /// Whether the client rejected a resource; the reason has its text.

@@ -88,11 +88,11 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     if args.what == Resource::Policies && args.output == Output::Table && list.items.iter().any(has_reason) {
         console.note("`-o wide` has the reason of each policy that is Quarantined or NotServed");
     }
-    if list.metadata.partial {
+    if list.metadata.partial && list.metadata.silent.is_empty() {
         console.note("the list may be incomplete: a registry has not synced; see `tributary get registries`");
         return Ok(Exit::Partial);
     }
-    Ok(Exit::Ok)
+    Ok(super::server::conclude(&list.metadata, Exit::Ok, console))
 }
 
 /// Returns the name of one item of a list.
@@ -120,7 +120,11 @@ pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String,
     match args.output {
         Output::Table | Output::Wide => {
             let wide = args.output == Output::Wide;
-            let mut text = table(args.what, list, wide)?.render(!args.no_headers, color);
+            let mut table = table(args.what, list, wide)?;
+            if let Some(replicas) = replicas(list) {
+                table.column("REPLICAS", replicas);
+            }
+            let mut text = table.render(!args.no_headers, color);
             if wide && args.what == Resource::Registries {
                 text.push_str(&registries::more(&items(list)?, !args.no_headers, color));
             }
@@ -136,6 +140,18 @@ pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String,
         }
         Output::Json | Output::Yaml => document(args.output, list),
     }
+}
+
+/// Returns the replicas of each item, if a document that was merged has items that only some replicas give.
+fn replicas(list: &List<Value>) -> Option<Vec<Cell>> {
+    let of = |item: &Value| item.get("replicas").and_then(Value::as_array).cloned();
+    let all: Vec<Option<Vec<Value>>> = list.items.iter().map(of).collect();
+    all.iter().any(Option::is_some).then(|| all.into_iter().map(|names| shown(names.as_deref())).collect())
+}
+
+fn shown(replicas: Option<&[Value]>) -> Cell {
+    let names = replicas.map(|all| all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","));
+    names.unwrap_or_else(|| "all".to_owned()).into()
 }
 
 /// Renders a document as JSON or YAML.

@@ -1,6 +1,7 @@
 //! `tributary guard`: lists held removals and releases one.
 
 use super::get::{document, parse};
+use super::server::conclude;
 use super::table::{Table, age};
 use super::{Console, Server};
 use crate::args::{GuardCommand, GuardListArgs, GuardReleaseArgs, Output};
@@ -44,7 +45,7 @@ async fn list(
     if held.metadata.remaining > 0 {
         console.note(&format!("{} more are not shown: narrow with --registry", held.metadata.remaining));
     }
-    Ok(Exit::Ok)
+    Ok(conclude(&held.metadata, Exit::Ok, console))
 }
 
 fn table(items: &[HeldItem], wide: bool) -> Table {
@@ -79,5 +80,5 @@ async fn release(
     for item in &released.items {
         console.data(&format!("released: {} of registry {}\n", item.what, item.registry))?;
     }
-    Ok(Exit::Ok)
+    Ok(conclude(&released.metadata, Exit::Ok, console))
 }

@@ -1,47 +1,78 @@
 //! HTTP client of the admin surface: one connection per request, bounded in time and size.
+//!
+//! [`super::Server`] calls it for a server that has an address. A token goes over TLS alone, and no error repeats one.
 
 use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use reqwest::{Client, Method, RequestBuilder, StatusCode, redirect};
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use reqwest::{Certificate, Client, ClientBuilder, Identity, Method, RequestBuilder, StatusCode, redirect};
 use tributary_model::Code;
+
+use super::server::{DEFAULT, Query};
 
 use crate::args::ServerArgs;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
 
-/// Default address of the server.
-pub const DEFAULT: &str = "http://127.0.0.1:15014";
 /// Largest answer that is read, in bytes.
-const MAX_BYTES: usize = 256 << 20;
+pub(super) const MAX_BYTES: usize = 256 << 20;
 
-/// Admin address of a server.
-#[derive(Debug, Clone)]
-pub struct Server {
-    authority: String,
-    timeout: Duration,
+/// What a command presents to a server behind TLS, by file.
+#[derive(Debug, Clone, Default)]
+pub struct Login {
+    ca: Option<PathBuf>,
+    token: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+impl Login {
+    /// Returns the files of the flags, else those of the variables.
+    #[must_use]
+    pub fn of(args: &ServerArgs, env: &Environment) -> Self {
+        let file =
+            |flag: &Option<PathBuf>, name: &str| flag.clone().or_else(|| env.get(name).map(Into::into));
+        Self {
+            ca: file(&args.server_ca, "TRIBUTARY_SERVER_CA"),
+            token: file(&args.server_token, "TRIBUTARY_SERVER_TOKEN"),
+            certificate: file(&args.server_cert, "TRIBUTARY_SERVER_CERT"),
+            key: file(&args.server_key, "TRIBUTARY_SERVER_KEY"),
+        }
+    }
+    fn token(&self) -> Result<Option<HeaderValue>, CommandError> {
+        let Some(path) = &self.token else { return Ok(None) };
+        let text = read(path)?;
+        let value = [b"Bearer ", text.trim_ascii()].concat();
+        let mut value = HeaderValue::from_bytes(&value).map_err(|_| unusable(path, "it is no token"))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+/// One server by its address.
+pub struct Http {
+    base: String,
+    token: Option<HeaderValue>,
     client: Client,
 }
 
-impl Server {
-    /// Returns the server of `--server`, else `TRIBUTARY_SERVER`, else the default.
-    pub fn find(args: &ServerArgs, env: &Environment) -> Result<Self, CommandError> {
-        let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
-        Self::parse(url, args.timeout.get())
-    }
-    /// Parses `http://HOST:PORT` or `HOST:PORT`.
-    pub fn parse(url: &str, timeout: Duration) -> Result<Self, CommandError> {
+impl Http {
+    /// Parses `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`.
+    pub fn parse(url: &str, login: &Login) -> Result<Self, CommandError> {
         let wrong = |why: &str| {
             let message = format!("the server's address `{url}` {why}");
             CommandError::new(Exit::Usage, Code::FLAG_INVALID, message)
-                .next(format!("use a URL such as {DEFAULT}"))
+                .next(format!("use a URL such as {DEFAULT}, or pods://NAMESPACE for replicas in a cluster"))
         };
-        let rest = match url.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some(_) => return Err(wrong("does not start with http://")),
-            None => url,
+        let (scheme, rest) = match url.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            Some(_) => return Err(wrong("does not start with http://, https:// or pods://")),
+            None => ("http", url),
         };
         let authority: http::uri::Authority =
             rest.trim_end_matches('/').parse().map_err(|_| wrong("is not a host and port"))?;
@@ -52,65 +83,112 @@ impl Server {
                 "the server's address contains a user",
             ));
         }
-        let port = authority.port_u16().unwrap_or(15014);
-        Ok(Self { authority: format!("{}:{port}", authority.host()), timeout, client: client()? })
+        let port = authority.port_u16().unwrap_or(if scheme == "https" { 15017 } else { 15014 });
+        let base = format!("{scheme}://{}:{port}", authority.host());
+        if scheme == "https" {
+            return Ok(Self { base, token: login.token()?, client: secure_client(login)? });
+        }
+        if login.token.is_some() {
+            return Err(wrong("has no TLS, so no token is sent to it"));
+        }
+        Ok(Self { base, token: None, client: plain_client()? })
     }
-    /// Sends a GET and returns the body; a status other than success is an error.
-    pub async fn get(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
-        self.within(self.timeout, Method::GET, path, query).await
+    /// Scheme, host and port.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
     }
-    /// Sends a POST that changes something and returns the body.
-    pub async fn post(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
-        self.within(self.timeout, Method::POST, path, query).await
-    }
-    /// Sends a GET that the server may delay until something changes.
-    pub async fn get_held(
-        &self,
-        held: Duration,
-        path: &str,
-        query: &[(&str, Option<&str>)],
-    ) -> Result<Bytes, CommandError> {
-        self.within(self.timeout + held, Method::GET, path, query).await
-    }
-    async fn within(
+    /// Sends a request and returns the body; a status other than success is an error.
+    pub async fn send(
         &self,
         limit: Duration,
         method: Method,
         path: &str,
-        query: &[(&str, Option<&str>)],
+        query: Query<'_>,
     ) -> Result<Bytes, CommandError> {
         let request = self.request(method, path, query).timeout(limit);
         match receive(request).await {
             Ok(Some((status, body))) => judge(status, body),
             Ok(None) => Err(self.unreachable(&format!("the answer is larger than {MAX_BYTES} bytes"))),
-            Err(e) if e.is_timeout() => Err(CommandError {
-                exit: Exit::TimedOut,
-                code: Some(Code::SERVER_UNREACHABLE),
-                message: format!("http://{} sent no answer within {limit:?}", self.authority),
-                next: "increase --timeout".to_owned(),
-            }),
+            Err(e) if e.is_timeout() => Err(silent(&self.base, limit)),
             Err(e) => Err(self.unreachable(&root_cause(&e))),
         }
     }
-    fn request(&self, method: Method, path: &str, query: &[(&str, Option<&str>)]) -> RequestBuilder {
-        let pairs: Vec<(&str, &str)> =
-            query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
-        self.client.request(method, format!("http://{}{path}", self.authority)).query(&pairs)
+    fn request(&self, method: Method, path: &str, query: Query<'_>) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.base)).query(&pairs(query));
+        match &self.token {
+            Some(token) => request.header(AUTHORIZATION, token.clone()),
+            None => request,
+        }
     }
     fn unreachable(&self, why: &str) -> CommandError {
-        let message = format!("cannot reach a server at http://{}: {why}", self.authority);
+        let message = format!("cannot reach a server at {}: {why}", self.base);
         CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
     }
 }
 
-/// Returns a client of plain HTTP that follows no redirect, uses no proxy and keeps no idle connection.
-fn client() -> Result<Client, CommandError> {
-    // The builder prepares TLS for every client, which needs a provider; an empty set of authorities skips the
-    // system's files.
+/// Returns the parameters that have a value.
+pub(super) fn pairs<'a>(query: Query<'a>) -> Vec<(&'a str, &'a str)> {
+    query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect()
+}
+
+/// Returns the error of a server that sent no answer in time.
+pub(super) fn silent(place: &str, limit: Duration) -> CommandError {
+    CommandError {
+        exit: Exit::TimedOut,
+        code: Some(Code::SERVER_UNREACHABLE),
+        message: format!("{place} sent no answer within {limit:?}"),
+        next: "increase --timeout".to_owned(),
+    }
+}
+
+/// Returns a client that follows no redirect, uses no proxy and keeps no idle connection.
+fn builder() -> ClientBuilder {
+    // The builder prepares TLS for every client, which needs a provider.
     install_crypto();
     let builder = Client::builder().http1_only().no_proxy().redirect(redirect::Policy::none());
-    let client = builder.pool_max_idle_per_host(0).tls_certs_only([]).build();
-    client.map_err(|e| CommandError::plain(format!("cannot create an HTTP client: {}", root_cause(&e))))
+    builder.pool_max_idle_per_host(0)
+}
+
+/// Returns a client of plain HTTP. An empty set of authorities skips the system's files.
+fn plain_client() -> Result<Client, CommandError> {
+    builder().tls_certs_only([]).build().map_err(|e| no_client(&e))
+}
+
+/// Returns a client of TLS that trusts the given authorities alone, or those of the system if none are given.
+fn secure_client(login: &Login) -> Result<Client, CommandError> {
+    let mut builder = builder().https_only(true);
+    if let Some(path) = &login.ca {
+        let all = Certificate::from_pem_bundle(&read(path)?).map_err(|e| unusable(path, &root_cause(&e)))?;
+        builder = builder.tls_certs_only(all);
+    }
+    match (&login.certificate, &login.key) {
+        (Some(certificate), Some(key)) => {
+            let both = [read(certificate)?, b"\n".to_vec(), read(key)?].concat();
+            // the text of the parser's error could repeat the key
+            let identity = Identity::from_pem(&both);
+            let identity = identity.map_err(|_| unusable(certificate, "certificate and key are not PEM"))?;
+            builder = builder.identity(identity);
+        }
+        (None, None) => {}
+        (Some(path), None) | (None, Some(path)) => {
+            return Err(unusable(path, "--server-cert and --server-key belong together"));
+        }
+    }
+    builder.build().map_err(|e| no_client(&e))
+}
+
+fn no_client(error: &reqwest::Error) -> CommandError {
+    CommandError::plain(format!("cannot create an HTTP client: {}", root_cause(error)))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
+    std::fs::read(path).map_err(|e| unusable(path, &e.to_string()))
+}
+
+fn unusable(path: &Path, why: &str) -> CommandError {
+    let message = format!("{} cannot be used for the server: {why}", path.display());
+    CommandError::new(Exit::Usage, Code::TLS_FILES, message)
 }
 
 /// Sends the request and reads the answer; `None` if the body is larger than the bound.
@@ -127,11 +205,12 @@ async fn receive(request: RequestBuilder) -> reqwest::Result<Option<(StatusCode,
 }
 
 /// Returns the text of the innermost error; the outer ones only repeat the URL.
-fn root_cause(error: &dyn Error) -> String {
+pub(super) fn root_cause(error: &dyn Error) -> String {
     std::iter::successors(Some(error), |e| (*e).source()).last().map(ToString::to_string).unwrap_or_default()
 }
 
-fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
+/// Returns the body of a success, or the error of a refusal.
+pub(super) fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
     if status.is_success() {
         return Ok(body);
     }
@@ -147,7 +226,7 @@ fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
             exit: Exit::NotAuthorised,
             code: None,
             message,
-            next: "run the command on the server's machine, with the admin address as --server".to_owned(),
+            next: "run the command on the server's machine with the admin address as --server, or pass --server-token".to_owned(),
         },
         StatusCode::BAD_REQUEST => {
             CommandError { exit: Exit::Usage, code: None, message, next: String::new() }
@@ -160,27 +239,48 @@ fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
 mod tests {
     use super::*;
 
+    fn parse(url: &str) -> Result<Http, CommandError> {
+        Http::parse(url, &Login::default())
+    }
+
     #[test]
     fn server_address_accepts_a_url_or_host_and_port() {
-        for (url, authority) in [
-            ("http://127.0.0.1:1", "127.0.0.1:1"),
-            ("localhost:2/", "localhost:2"),
-            ("http://[::1]:3", "[::1]:3"),
-            ("localhost", "localhost:15014"),
+        for (url, base) in [
+            ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+            ("localhost:2/", "http://localhost:2"),
+            ("http://[::1]:3", "http://[::1]:3"),
+            ("localhost", "http://localhost:15014"),
+            ("https://mesh.example", "https://mesh.example:15017"),
         ] {
-            assert_eq!(Server::parse(url, Duration::ZERO).unwrap().authority, authority, "{url}");
+            assert_eq!(parse(url).map(|http| http.base).unwrap(), base, "{url}");
         }
-        for url in ["https://x", "http://", "http://user:secret@x", "a b"] {
-            let failure = Server::parse(url, Duration::ZERO).unwrap_err();
-            assert_eq!(failure.exit, Exit::Usage, "{url}");
+        for url in ["ftp://x", "http://", "http://user:secret@x", "a b"] {
+            assert_eq!(parse(url).err().unwrap().exit, Exit::Usage, "{url}");
         }
-        let failure = Server::parse("http://user:secret@x", Duration::ZERO).unwrap_err();
+        let failure = parse("http://user:secret@x").err().unwrap();
         assert!(!failure.to_string().contains("secret"), "{failure}");
     }
 
     #[test]
+    fn token_is_sent_over_tls_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "canary\n").unwrap();
+        let login = Login { token: Some(token.clone()), ..Login::default() };
+        let failure = Http::parse("http://127.0.0.1:1", &login).err().unwrap();
+        assert!(failure.message.contains("no token is sent"), "{failure}");
+        let request = Http::parse("https://x:1", &login).unwrap().request(Method::GET, "/debug", &[]);
+        let request = request.build().unwrap();
+        assert_eq!(request.headers()[AUTHORIZATION], "Bearer canary");
+        assert!(!format!("{request:?}").contains("canary"));
+        std::fs::write(&token, "can\nary").unwrap();
+        let failure = Http::parse("https://x:1", &login).err().unwrap().to_string();
+        assert!(failure.contains("is no token") && !failure.contains("ary"), "{failure}");
+    }
+
+    #[test]
     fn query_values_are_escaped() {
-        let server = Server::parse("127.0.0.1:1", Duration::ZERO).unwrap();
+        let server = parse("127.0.0.1:1").unwrap();
         let url = |query: &[(&str, Option<&str>)]| {
             server.request(Method::GET, "/debug/explain", query).build().unwrap().url().to_string()
         };
@@ -191,8 +291,9 @@ mod tests {
 
     #[tokio::test]
     async fn unreachable_server_error_names_the_cause() {
-        let server = Server::parse("127.0.0.1:1", Duration::from_secs(5)).unwrap();
-        let failure = server.get("/debug", &[]).await.unwrap_err();
+        let sent =
+            parse("127.0.0.1:1").unwrap().send(Duration::from_secs(5), Method::GET, "/debug", &[]).await;
+        let failure = sent.unwrap_err();
         assert_eq!(failure.code, Some(Code::SERVER_UNREACHABLE));
         assert!(failure.message.ends_with("Connection refused (os error 111)"), "{failure}");
     }

@@ -48,9 +48,16 @@ impl Table {
     /// Adds a row; cells beyond the headers are dropped.
     pub fn row(&mut self, cells: Vec<Cell>) {
         let most = |at: usize| if at + 1 == self.heads.len() { LAST } else { NARROW };
-        let cut = |(at, Cell(text, tone)): (usize, Cell)| Cell(self.fit(&text, most(at)), tone);
+        let cut = |(at, Cell(text, tone)): (usize, Cell)| Cell(fit(&text, most(at), self.wide), tone);
         let row = cells.into_iter().take(self.heads.len()).enumerate().map(cut).collect();
         self.rows.push(row);
+    }
+    /// Adds a column, with a cell for each row.
+    pub fn column(&mut self, head: &str, cells: Vec<Cell>) {
+        self.heads.push(head.to_owned());
+        for (row, Cell(text, tone)) in self.rows.iter_mut().zip(cells) {
+            row.push(Cell(fit(&text, NARROW, self.wide), tone));
+        }
     }
     /// Renders the table, with or without headers and colour.
     #[must_use]
@@ -71,22 +78,23 @@ impl Table {
         let head = if heads { self.heads.get(column).map_or(0, String::len) } else { 0 };
         cells.max().unwrap_or(0).max(head)
     }
-    /// Renders one line without control characters.
-    fn fit(&self, text: &str, most: usize) -> String {
-        let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let clean = if clean.is_empty() { "-".to_owned() } else { clean };
-        if self.wide || clean.width() <= most {
-            return clean;
-        }
-        let mut left = most - 1;
-        let fits = |c: &char| {
-            let width = c.width().unwrap_or(0);
-            let fits = width <= left;
-            left = left.saturating_sub(width);
-            fits
-        };
-        clean.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// Renders one line without control characters, cut to `most` columns unless the table is wide.
+fn fit(text: &str, most: usize, wide: bool) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean = if clean.is_empty() { "-".to_owned() } else { clean };
+    if wide || clean.width() <= most {
+        return clean;
     }
+    let mut left = most - 1;
+    let fits = |c: &char| {
+        let width = c.width().unwrap_or(0);
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    clean.chars().take_while(fits).chain(['…']).collect()
 }
 
 fn line(out: &mut String, cells: &[Cell], widths: &[usize], color: bool) {

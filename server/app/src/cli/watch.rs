@@ -161,12 +161,16 @@ fn key(what: Resource, item: &Value) -> String {
     std::iter::once(name(what, item)).chain(more).collect::<Vec<_>>().join(" ")
 }
 
+/// Returns true for the name of a field that is an age.
+pub fn is_age(name: &str) -> bool {
+    name.ends_with("Millis") || name.ends_with("MillisAgo")
+}
+
 /// Returns the item without its ages, which change all the time.
 fn steady(item: &Value) -> Value {
     match item {
         Value::Object(map) => {
-            let kept =
-                map.iter().filter(|(name, _)| !name.ends_with("Millis") && !name.ends_with("MillisAgo"));
+            let kept = map.iter().filter(|(name, _)| !is_age(name));
             Value::Object(kept.map(|(name, value)| (name.clone(), steady(value))).collect())
         }
         Value::Array(items) => items.iter().map(steady).collect(),

@@ -34,6 +34,10 @@ pub fn origin<'a>(origins: &'a Origins, field: &str) -> Option<&'a str> {
 pub const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("TRIBUTARY_CONFIG", "the file of `--config`"),
     ("TRIBUTARY_SERVER", "the value of `--server`"),
+    ("TRIBUTARY_SERVER_CA", "the file of `--server-ca`"),
+    ("TRIBUTARY_SERVER_TOKEN", "the file of `--server-token`"),
+    ("TRIBUTARY_SERVER_CERT", "the file of `--server-cert`"),
+    ("TRIBUTARY_SERVER_KEY", "the file of `--server-key`"),
     ("TRIBUTARY_LOG", "short for `TRIBUTARY_LOG__LEVEL`"),
     ("CLUSTER_ID", "`clusterId`, where `TRIBUTARY_CLUSTER_ID` is not set"),
     ("POD_NAMESPACE", "`systemNamespace`, where `TRIBUTARY_SYSTEM_NAMESPACE` is not set"),

@@ -18,6 +18,9 @@ pub struct ExplainItem {
     pub verdict: String,
     /// Decisions, in pipeline order.
     pub steps: Vec<StepItem>,
+    /// Replicas that give this item, if others do not; only in documents that a command merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<String>,
 }
 
 /// One decision.
@@ -67,6 +70,9 @@ pub struct StepObject {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyNotItem {
+    /// Replicas that give this item, if others do not; only in documents that a command merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<String>,
     /// Host.
     pub host: String,
     /// Service that serves the host to this client.

@@ -56,7 +56,7 @@ pub(super) async fn run(
 ) -> Result<Exit, CommandError> {
     let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER"));
     let limit = args.timeout.get();
-    let server = Server::parse(url.unwrap_or(super::super::http::DEFAULT), REQUEST.min(limit))?;
+    let server = Server::parse(url.unwrap_or(super::super::server::DEFAULT), REQUEST.min(limit))?;
     until(&server, &args.name, args.timeout, |seen| verdict(seen, args.goal)).await?;
     console.data(&format!("cluster {} is {}\n", args.name, args.goal.as_str()))?;
     Ok(Exit::Ok)

@@ -1,0 +1,146 @@
+//! The server, or the replicas of it, that a command requests documents from.
+//!
+//! Every command that reads or changes a running server calls [`Server::find`]. `http://` and `https://` name one server,
+//! `pods://NAMESPACE` all replicas in a cluster: each request then goes to every replica and the answers are merged. An answer that
+//! lacks a replica states it in its metadata.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Method;
+
+use super::http::{Http, Login};
+use super::replicas::{PodServers, PodsUrl};
+use super::{Console, merge_replicas};
+use crate::args::ServerArgs;
+use crate::document::Metadata;
+use crate::environment::Environment;
+use crate::exit::{CommandError, Exit};
+use tributary_model::Code;
+
+/// Default address of the server.
+pub const DEFAULT: &str = "http://127.0.0.1:15014";
+
+/// Parameters of a request; those without a value are left out.
+pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
+
+/// Answer of one replica.
+pub struct ReplicaAnswer {
+    /// Name of the pod; empty for a server that is not in a pod.
+    pub replica: String,
+    /// Body, or why there is none.
+    pub body: Result<Bytes, CommandError>,
+}
+
+/// One server, or all replicas of one.
+pub struct Server {
+    place: Place,
+    timeout: Duration,
+}
+
+enum Place {
+    One(Http),
+    Pods(Box<PodServers>),
+}
+
+impl Server {
+    /// Returns the server of `--server`, else `TRIBUTARY_SERVER`, else the default.
+    pub fn find(args: &ServerArgs, env: &Environment) -> Result<Self, CommandError> {
+        let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
+        Self::at(url, args.timeout.get(), &Login::of(args, env), env)
+    }
+    /// Parses `http://HOST:PORT` or `HOST:PORT`.
+    pub fn parse(url: &str, timeout: Duration) -> Result<Self, CommandError> {
+        Self::at(url, timeout, &Login::default(), &Environment::default())
+    }
+    fn at(url: &str, timeout: Duration, login: &Login, env: &Environment) -> Result<Self, CommandError> {
+        let place = match PodsUrl::parse(url)? {
+            Some(pods) => Place::Pods(Box::new(PodServers::new(pods, env.clone()))),
+            None => Place::One(Http::parse(url, login)?),
+        };
+        Ok(Self { place, timeout })
+    }
+    /// Sends a GET and returns the body; a status other than success is an error.
+    pub async fn get(&self, path: &str, query: Query<'_>) -> Result<Bytes, CommandError> {
+        self.within(self.timeout, Method::GET, path, query).await
+    }
+    /// Sends a POST that changes something and returns the body.
+    pub async fn post(&self, path: &str, query: Query<'_>) -> Result<Bytes, CommandError> {
+        self.within(self.timeout, Method::POST, path, query).await
+    }
+    /// Sends a GET that the server may delay until something changes.
+    pub async fn get_held(
+        &self,
+        held: Duration,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<Bytes, CommandError> {
+        if let (Place::Pods(pods), true) = (&self.place, query.iter().any(|(name, _)| *name == "after")) {
+            pods.require_one().await?;
+        }
+        self.within(self.timeout + held, Method::GET, path, query).await
+    }
+    /// Sends a GET to every replica. Fails if there is none.
+    pub async fn each(&self, path: &str, query: Query<'_>) -> Result<Vec<ReplicaAnswer>, CommandError> {
+        self.answers(self.timeout, Method::GET, path, query).await
+    }
+    /// Returns the pods, if replicas are reached through a cluster.
+    #[must_use]
+    pub fn pods(&self) -> Option<&PodServers> {
+        match &self.place {
+            Place::Pods(pods) => Some(pods),
+            Place::One(_) => None,
+        }
+    }
+    /// Returns `http://HOST:PORT` of a server that is not reached through a cluster.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        match &self.place {
+            Place::One(http) => Some(http.base()),
+            Place::Pods(_) => None,
+        }
+    }
+    async fn answers(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<Vec<ReplicaAnswer>, CommandError> {
+        match &self.place {
+            Place::One(http) => {
+                let body = http.send(limit, method, path, query).await;
+                Ok(vec![ReplicaAnswer { replica: String::new(), body }])
+            }
+            Place::Pods(pods) => pods.each(limit, method, path, query).await,
+        }
+    }
+    async fn within(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<Bytes, CommandError> {
+        let mut answers = self.answers(limit, method, path, query).await?;
+        match answers.pop() {
+            Some(only) if answers.is_empty() => only.body,
+            Some(last) => {
+                answers.push(last);
+                merge_replicas::documents(path, answers)
+            }
+            None => Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, "no replica was found")),
+        }
+    }
+}
+
+/// Reports replicas that did not answer, and returns the exit code of a command that otherwise ends with `exit`.
+pub fn conclude(metadata: &Metadata, exit: Exit, console: &mut Console<'_>) -> Exit {
+    for silent in &metadata.silent {
+        console.note(&format!("no answer of replica {silent}"));
+    }
+    match exit {
+        Exit::Ok | Exit::No if !metadata.silent.is_empty() => Exit::Partial,
+        exit => exit,
+    }
+}

@@ -41,6 +41,6 @@ pub use preflight::{Preflight, preflight};
 pub use resource::{ObjectName, Resource};
 pub use seed::seed;
 pub use token::IssuedToken;
-pub use token_review::ReviewedToken;
+pub use token_review::{ReviewedToken, TokenUser};
 pub use watch::{ApiFailure, Timing, Watch, WatchSpec};
 pub use write::{PatchOperation, Right, Writer};

@@ -1,15 +1,19 @@
-//! Reviews of tokens that others present: whose they are, and for which audiences.
+//! Reviews of tokens that others present: whose they are, for which audiences, and what their users may do.
 //!
-//! The application calls it for clients of the xDS server. No error repeats a part of the token or of the answer, which holds it.
+//! The application calls it for clients of the xDS server, and for operators on the remote admin listener. No error repeats a part of the token or of the answer, which holds it.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tributary_registry_api::{Credential, Reason};
 
 use crate::watch::ApiFailure;
 use crate::write::Writer;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+/// Path of reviews of rights.
+const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// What errors show in the place of the token.
 const HIDDEN: &str = "[redacted]";
 
@@ -33,6 +37,12 @@ pub struct ReviewedToken {
 pub struct TokenUser {
     /// Name, such as `system:serviceaccount:shop:pay`.
     pub username: String,
+    /// Id that no later user of this name has.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Further attributes, which authorizers may read.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +68,24 @@ impl Writer {
         let Answer { status } = serde_json::from_slice(&answer).map_err(|_| garbled())?;
         let error = if text.is_empty() { status.error } else { status.error.replace(text, HIDDEN) };
         Ok(ReviewedToken { error: Reason::new(&error).as_str().to_owned(), ..status })
+    }
+    /// Requests a review of a user's right to a verb on a path that is no object of the cluster.
+    pub async fn review_access(&self, user: &TokenUser, verb: &str, path: &str) -> Result<bool, ApiFailure> {
+        let TokenUser { username, uid, groups, extra } = user;
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {
+                "user": username, "uid": uid, "groups": groups, "extra": extra,
+                "nonResourceAttributes": {"verb": verb, "path": path},
+            },
+        });
+        let answer = self.submit(ACCESS, &review).await?;
+        let answer: Option<Value> = serde_json::from_slice(&answer).ok();
+        let status = answer.as_ref().and_then(|answer| answer.pointer("/status"));
+        let is = |name: &str| status.and_then(|status| status.get(name)).and_then(Value::as_bool);
+        let allowed =
+            is("allowed").ok_or_else(|| ApiFailure::Garbled("a review without status.allowed".to_owned()));
+        Ok(allowed? && is("denied") != Some(true))
     }
 }
 
@@ -89,6 +117,19 @@ mod tests {
             (refused.authenticated, refused.error.as_str()),
             (false, "invalid bearer [redacted] [redacted]")
         );
+    }
+
+    #[tokio::test]
+    async fn access_needs_an_allowance_and_no_denial() {
+        let of = |status: Value| async move {
+            let server = ApiServer::new(&[]);
+            server.answer(ACCESS, None, 1, Scripted::Text(json!({"status": status}).to_string()));
+            Writer::new(server.client()).review_access(&TokenUser::default(), "get", "/debug/").await
+        };
+        assert_eq!(of(json!({"allowed": true})).await, Ok(true));
+        assert_eq!(of(json!({"allowed": false})).await, Ok(false));
+        assert_eq!(of(json!({"allowed": true, "denied": true})).await, Ok(false));
+        assert!(of(json!({})).await.is_err());
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Admin surface: health, metrics and the documents of `/debug`.
 //!
-//! Two listeners may serve it. The admin listener, always on loopback, has every route; the health listener,
-//! on any address, has health and metrics only. `routes` lists every route, and `check_access` checks every
+//! Three listeners may serve it. The admin listener, always on loopback, has every route; so has the remote admin listener, on any
+//! address, over TLS and for operators that prove themselves; the health listener, on any address, has health and metrics only. `routes` lists every route, and `check_access` checks every
 //! request; anything else is refused.
 
 pub mod access;
@@ -10,6 +10,7 @@ pub mod debug;
 pub mod health;
 pub mod listener;
 pub mod metrics;
+pub mod remote;
 pub mod resources;
 pub mod routes;
 pub mod state;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use backend::{AdminBackend, Check, Readiness};
 pub use listener::Listener;
+pub use remote::RemoteAccess;
 pub use routes::{Access, ROUTES, Route};
 
 /// Listener on which a request arrived.
@@ -29,6 +31,8 @@ pub use routes::{Access, ROUTES, Route};
 pub enum Surface {
     /// Loopback: every route.
     Admin,
+    /// Any address, over TLS: every route, for operators with rights.
+    Remote,
     /// Any address: health and metrics.
     Health,
 }
@@ -46,6 +50,8 @@ pub struct Shared {
     pub waits: Arc<Semaphore>,
     /// End of the server: a request that waits is answered at once.
     pub stop: CancellationToken,
+    /// Who may use the remote admin listener; only on that.
+    pub remote: Option<Arc<RemoteAccess>>,
 }
 
 impl Shared {
@@ -63,7 +69,13 @@ impl Shared {
             work: Arc::new(Semaphore::new(Self::MAX_WORK)),
             waits: Arc::new(Semaphore::new(Self::MAX_WAITS)),
             stop: CancellationToken::new(),
+            remote: None,
         }
+    }
+    /// Sets who may use the remote admin listener.
+    #[must_use]
+    pub fn with_remote(self, access: RemoteAccess) -> Self {
+        Self { remote: Some(Arc::new(access)), ..self }
     }
     /// Sets the end of the server.
     #[must_use]

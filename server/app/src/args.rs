@@ -14,6 +14,7 @@ pub use cluster_edit::{
     ClusterAcceptArgs, ClusterAddArgs, ClusterEditArgs, ClusterRemoveArgs, ClusterRotateArgs,
     ClusterWaitArgs, ConfigClusterArgs, SecretArgs, TokenArgs, WaitFor,
 };
+pub use console::ConsoleArgs;
 pub use explain::{ExplainArgs, WhyNotArgs};
 pub use lists::Resource;
 use registry::{RegistryParser, parse_kind};
@@ -22,6 +23,7 @@ pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs,
 mod analyze;
 mod cluster;
 mod cluster_edit;
+mod console;
 mod explain;
 mod lists;
 pub mod names;
@@ -56,6 +58,8 @@ pub enum Command {
     /// Add, rotate, pause and remove remote clusters, describe one of a running server, and check kubeconfigs
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Print the address of the web console; of a server in a cluster, forward a local port to it
+    Console(ConsoleArgs),
     /// List removals that are held until they are confirmed, and release one
     #[command(subcommand)]
     Guard(GuardCommand),

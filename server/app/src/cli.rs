@@ -14,6 +14,7 @@ pub mod get;
 pub mod guard;
 pub mod http;
 mod merge_replicas;
+mod open_console;
 pub mod rbac;
 pub mod registries;
 pub mod replicas;
@@ -56,6 +57,7 @@ pub async fn run(
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
         Command::Analyze(args) => analyze::run(&args, env, console).await,
         Command::Cluster(command) => cluster::run(&command, env, console).await,
+        Command::Console(args) => open_console::run(&args, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,
         Command::Guard(command) => guard::run(&command, env, console).await,
         Command::State(command) => state::run(&command, env, console).await,

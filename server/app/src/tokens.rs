@@ -1,6 +1,6 @@
-//! Reviews of clients' tokens: one request for each token, kept for a short time.
+//! Reviews of tokens: one request for each token, kept for a short time.
 //!
-//! The xDS server calls [`Tokens`] for each stream that presents a token. [`cache`] and [`verdict`] are pure; [`ClusterReviews`] is the
+//! The xDS server calls [`Tokens`] for each stream that presents a token, the remote admin listener for each request. [`cache`] and [`verdict`] are pure; [`ClusterReviews`] is the
 //! only I/O, which `wiring::tokens` implements. Tokens are remembered by hash, never by content. Guarantees that equal tokens of
 //! one cluster share one request, that a cluster has at most [`AT_ONCE`] requests in flight, and that a cluster that does not answer is
 //! asked again only after a pause; a token that was granted before stays granted meanwhile, until its entry ends.
@@ -18,13 +18,14 @@ use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
-use tributary_kube_client::ReviewedToken;
 use tributary_model::{ClusterId, Mono};
 use tributary_registry_api::{Backoff, BackoffPolicy, Clock, Credential, SplitMix};
 use tributary_xds::token::{BearerToken, ServiceAccount, TokenRefused, TokenReviewer};
 
 use cache::{Key, TokenCache};
-use verdict::{Verdict, lasting, verdict};
+pub use verdict::Verdict;
+use verdict::lasting;
+pub(crate) use verdict::{account_of, user_of};
 
 /// Most requests in flight in one cluster.
 const AT_ONCE: usize = 32;
@@ -38,11 +39,11 @@ const PAUSES: BackoffPolicy = BackoffPolicy {
     jitter: 0.5,
 };
 
-/// Result of a request: what the cluster states, or why it made no review.
-pub type Reviewed = Result<ReviewedToken, String>;
+/// Result of a request: what the token grants by the cluster's review, or why there was none.
+pub type Reviewed<G> = Result<Verdict<G>, String>;
 
 /// Requests reviews from clusters.
-pub trait ClusterReviews: Send + Sync + 'static {
+pub trait ClusterReviews<G>: Send + Sync + 'static {
     /// Whether a registry reads this cluster.
     fn knows(&self, cluster: &ClusterId) -> bool;
     /// Requests one review. Ends in bounded time.
@@ -51,7 +52,7 @@ pub trait ClusterReviews: Send + Sync + 'static {
         cluster: ClusterId,
         token: Credential,
         audiences: Arc<[String]>,
-    ) -> BoxFuture<'static, Reviewed>;
+    ) -> BoxFuture<'static, Reviewed<G>>;
 }
 
 /// Counts of reviews.
@@ -75,25 +76,31 @@ struct Counts {
     cached: AtomicU64,
 }
 
-/// Reviews tokens. Clones share the cache.
-#[derive(Clone)]
-pub struct Tokens(Arc<Inner>);
+/// Reviews tokens, each of which grants a `G`. Clones share the cache.
+pub struct Tokens<G>(Arc<Inner<G>>);
 
-type Decided = Result<ServiceAccount, TokenRefused>;
-type Flight = Shared<BoxFuture<'static, Decided>>;
+impl<G> Clone for Tokens<G> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
-struct Inner {
-    clusters: Arc<dyn ClusterReviews>,
+/// What a token grants, or why nothing.
+pub type Decided<G> = Result<G, TokenRefused>;
+type Flight<G> = Shared<BoxFuture<'static, Decided<G>>>;
+
+struct Inner<G> {
+    clusters: Arc<dyn ClusterReviews<G>>,
     audiences: Arc<[String]>,
     clock: Arc<dyn Clock>,
     wall: fn() -> Timestamp,
-    state: Mutex<State>,
+    state: Mutex<State<G>>,
     counts: Counts,
 }
 
-struct State {
-    cache: TokenCache,
-    flights: HashMap<Key, Flight>,
+struct State<G> {
+    cache: TokenCache<G>,
+    flights: HashMap<Key, Flight<G>>,
     requests: BTreeMap<ClusterId, ClusterRequests>,
     random: SplitMix,
 }
@@ -112,11 +119,11 @@ impl ClusterRequests {
     }
 }
 
-impl Tokens {
+impl<G: Clone + Send + Sync + 'static> Tokens<G> {
     /// Creates it for tokens of one of these audiences. `wall` returns the time of day, in which tokens state when they expire.
     #[must_use]
     pub fn new(
-        clusters: Arc<dyn ClusterReviews>,
+        clusters: Arc<dyn ClusterReviews<G>>,
         audiences: &[String],
         (clock, wall): (Arc<dyn Clock>, fn() -> Timestamp),
         seed: u64,
@@ -141,20 +148,24 @@ impl Tokens {
             cached: cached.load(Relaxed),
         }
     }
-}
-
-impl TokenReviewer for Tokens {
-    fn review(&self, cluster: ClusterId, token: BearerToken) -> BoxFuture<'static, Decided> {
+    /// Returns what a token grants in a cluster.
+    pub fn decide(&self, cluster: ClusterId, token: BearerToken) -> BoxFuture<'static, Decided<G>> {
         let inner = Arc::clone(&self.0);
         async move { inner.decide(cluster, &token).await }.boxed()
+    }
+}
+
+impl TokenReviewer for Tokens<ServiceAccount> {
+    fn review(&self, cluster: ClusterId, token: BearerToken) -> BoxFuture<'static, Decided<ServiceAccount>> {
+        self.decide(cluster, token)
     }
     fn audiences(&self) -> String {
         self.0.audiences.join(" or ")
     }
 }
 
-impl Inner {
-    async fn decide(self: Arc<Self>, cluster: ClusterId, token: &BearerToken) -> Decided {
+impl<G: Clone + Send + Sync + 'static> Inner<G> {
+    async fn decide(self: Arc<Self>, cluster: ClusterId, token: &BearerToken) -> Decided<G> {
         if !self.clusters.knows(&cluster) {
             self.state.lock().requests.remove(&cluster);
             return Err(TokenRefused::NoCluster);
@@ -166,7 +177,7 @@ impl Inner {
         }
     }
     /// Returns the review of a token, which begins if none is in flight; or what is known of the token.
-    fn join(self: &Arc<Self>, key: Key, token: &BearerToken) -> Result<Flight, Decided> {
+    fn join(self: &Arc<Self>, key: Key, token: &BearerToken) -> Result<Flight<G>, Decided<G>> {
         let mut state = self.state.lock();
         if let Some(known) = state.cache.get(self.clock.now(), &key) {
             self.counts.cached.fetch_add(1, Relaxed);
@@ -185,7 +196,7 @@ impl Inner {
         Ok(flight)
     }
     /// Begins a review in a task of its own: it ends even if the stream that began it does.
-    fn begin(self: &Arc<Self>, key: Key, token: Credential, permits: Arc<Semaphore>) -> Flight {
+    fn begin(self: &Arc<Self>, key: Key, token: Credential, permits: Arc<Semaphore>) -> Flight<G> {
         let (done, result) = oneshot::channel();
         let inner = Arc::clone(self);
         tokio::spawn(async move {
@@ -204,7 +215,7 @@ impl Inner {
         let ended = || Err(TokenRefused::Unavailable("its review ended".to_owned()));
         result.map(move |result| result.unwrap_or_else(|_| ended())).boxed().shared()
     }
-    async fn request(&self, key: &Key, token: Credential) -> Reviewed {
+    async fn request(&self, key: &Key, token: Credential) -> Reviewed<G> {
         let audiences = Arc::clone(&self.audiences);
         let reviewed = self.clusters.review(key.cluster().clone(), token, audiences).await;
         if reviewed.is_err() {
@@ -213,12 +224,12 @@ impl Inner {
         reviewed
     }
     /// Records the result of a review.
-    fn end(&self, key: &Key, reviewed: Reviewed, until: Option<Timestamp>) -> Decided {
+    fn end(&self, key: &Key, reviewed: Reviewed<G>, until: Option<Timestamp>) -> Decided<G> {
         let now = self.clock.now();
         let mut state = self.state.lock();
         state.flights.remove(key);
-        let verdict: Verdict = match reviewed {
-            Ok(reviewed) => verdict(&reviewed, &self.audiences),
+        let verdict = match reviewed {
+            Ok(verdict) => verdict,
             Err(why) => {
                 state.pause(key.cluster(), now, &why);
                 return Err(TokenRefused::Unavailable(why));
@@ -232,7 +243,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl<G> State<G> {
     /// Returns the permits of a cluster's requests, or why none is made now.
     fn permits(&mut self, cluster: &ClusterId, now: Mono) -> Result<Arc<Semaphore>, TokenRefused> {
         if let Some(why) = self.paused(cluster, now) {

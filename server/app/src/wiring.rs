@@ -14,6 +14,7 @@ pub mod gateway_names;
 pub mod journal;
 pub mod platform;
 pub mod registries;
+mod remote_admin;
 pub mod remotes;
 pub mod runnable;
 pub mod sources;
@@ -45,6 +46,7 @@ use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use factories::Factories;
 use journal::{Kept, State};
+use remote_admin::RemoteAdmin;
 use sources::{Sources, Started};
 use xds::{BoundXds, Xds};
 
@@ -67,6 +69,8 @@ pub struct Addresses {
     pub admin: SocketAddr,
     /// Health listener.
     pub health: Option<SocketAddr>,
+    /// Remote admin listener.
+    pub remote_admin: Option<SocketAddr>,
 }
 
 /// All parts with their ports; requests are not answered yet.
@@ -75,6 +79,7 @@ pub struct Bound {
     xds: BoundXds,
     admin: Listener,
     health: Option<Listener>,
+    remote: Option<RemoteAdmin>,
 }
 
 /// Running server.
@@ -110,7 +115,8 @@ impl App {
             Some(address) => Some(Listener::bind("health.listen", address).await?),
             None => None,
         };
-        Ok(Bound { app: self, xds, admin, health })
+        let remote = RemoteAdmin::bind(&self.loaded).await?;
+        Ok(Bound { app: self, xds, admin, health, remote })
     }
 }
 
@@ -122,6 +128,7 @@ impl Bound {
             xds: self.xds.address,
             admin: self.admin.address,
             health: self.health.as_ref().map(|listener| listener.address),
+            remote_admin: self.remote.as_ref().map(|remote| remote.listener.address),
         }
     }
     /// Starts every task: the core first, then its clients, then the registries.
@@ -164,6 +171,11 @@ impl Bound {
             let Some(listener) = listener else { continue };
             let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface).until(stop.clone());
             tasks.spawn(listener.serve(router(shared), stop.clone()));
+        }
+        let access = remote_admin::access(&config, (&handle, self.app.factories.live()), &clock);
+        if let (Some(remote), Some(access)) = (self.remote, access) {
+            let shared = Shared::new(Arc::<LiveBackend>::clone(&live), Surface::Remote).until(stop.clone());
+            remote.serve(shared.with_remote(access), &running, &tasks, &stop);
         }
         let credentials = (self.app.factories.clone(), Arc::clone(&running));
         let sources = Sources {

@@ -81,8 +81,13 @@ impl Rig {
         let authority = Authority::new()?;
         let identity = authority.server("bench")?;
         let (certificates, key) = (identity.certificate.into_bytes(), identity.key.into_bytes());
-        let tls =
-            Tls::new(&TlsMaterial { certificates, key, client_ca: None, is_certificate_optional: false })?;
+        let tls = Tls::new(&TlsMaterial {
+            certificates,
+            key,
+            client_ca: None,
+            is_certificate_optional: false,
+            protocols: TlsMaterial::GRPC,
+        })?;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let tls_addr = listener.local_addr()?.to_string();
         server.listen(listener, Some(Arc::new(tls)));

@@ -20,6 +20,7 @@ pub mod follower;
 pub mod grpc;
 pub mod http_client;
 pub mod kube;
+pub mod kubelet;
 pub mod load;
 pub mod moves;
 pub mod netns;

@@ -169,8 +169,17 @@ impl TestServer {
 
     /// Runs the binary as an operator would, for a command that contacts no server.
     pub async fn run(&self, args: &[&str]) -> Result<(ExitStatus, String, String)> {
-        let mut command = Command::new(&self.bin);
-        command.args(args).kill_on_drop(true);
+        self.run_with(&[], args).await
+    }
+
+    /// Runs the binary as an operator would, with these variables.
+    pub async fn run_with(
+        &self,
+        env: &[(&str, &str)],
+        args: &[&str],
+    ) -> Result<(ExitStatus, String, String)> {
+        let mut command = clean(&self.bin);
+        command.envs(env.iter().copied()).args(args).kill_on_drop(true);
         let work = async { Ok(command.output().await?) };
         let output = crate::wait::in_time(&args.join(" "), Duration::from_secs(20), work).await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -8,7 +8,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::routes::{self, Access};
+use super::remote::{self, PeerNames};
+use super::routes::{self, Access, Route};
 use super::{Shared, Surface};
 
 /// Remote address, set on every request by the listener.
@@ -17,11 +18,23 @@ pub struct Peer(pub SocketAddr);
 
 /// Applies the access check and adds the security headers.
 pub async fn check_access(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let mut response = match judge(shared.surface, &request) {
+    let admitted = match judge(shared.surface, &request) {
+        Ok(route) => {
+            let peer = request.extensions().get::<PeerNames>().cloned().unwrap_or_default();
+            let headers = request.headers().clone();
+            admit(&shared, route, (peer, headers)).await
+        }
+        Err((status, why)) => Err((status, why.to_owned())),
+    };
+    let mut response = match admitted {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
+    let is_unproven = response.status() == StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
+    if is_unproven {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
@@ -35,10 +48,29 @@ pub async fn nothing_here() -> impl IntoResponse {
 
 type Refusal = (StatusCode, &'static str);
 
-fn judge(surface: Surface, request: &Request) -> Result<(), Refusal> {
+/// On the remote admin listener, requires an operator with the right for this route; every change is logged with its operator.
+async fn admit(
+    shared: &Shared,
+    route: &Route,
+    (peer, headers): (PeerNames, HeaderMap),
+) -> Result<(), remote::Refusal> {
+    if shared.surface != Surface::Remote || route.access == Access::Anyone {
+        return Ok(());
+    }
+    let Some(access) = &shared.remote else {
+        return Err((StatusCode::FORBIDDEN, "nobody may use this listener\n".to_owned()));
+    };
+    let user = access.admit(&peer, &headers, route.changes).await?;
+    if route.changes {
+        tracing::info!(user = %user.name, path = route.path, "change requested by a remote operator");
+    }
+    Ok(())
+}
+
+fn judge(surface: Surface, request: &Request) -> Result<&'static Route, Refusal> {
     let route = routes::find(request.uri().path()).filter(|route| route.access.is_on(surface));
     let Some(route) = route else { return Err((StatusCode::NOT_FOUND, "not found\n")) };
-    if route.access == Access::Loopback {
+    if route.access == Access::Loopback && surface == Surface::Admin {
         let peer = request.extensions().get::<Peer>();
         if !peer.is_some_and(|Peer(address)| is_local(address.ip())) {
             return Err((StatusCode::FORBIDDEN, "only local processes may request this path\n"));
@@ -49,12 +81,12 @@ fn judge(surface: Surface, request: &Request) -> Result<(), Refusal> {
                 "the Host header must name localhost or a loopback address\n",
             ));
         }
-        if is_cross_site(request.headers()) {
-            return Err((StatusCode::FORBIDDEN, "pages of other sites may not request this path\n"));
-        }
+    }
+    if route.access == Access::Loopback && is_cross_site(request.headers()) {
+        return Err((StatusCode::FORBIDDEN, "pages of other sites may not request this path\n"));
     }
     match (route.changes, request.method()) {
-        (true, &Method::POST) | (false, &Method::GET | &Method::HEAD) => Ok(()),
+        (true, &Method::POST) | (false, &Method::GET | &Method::HEAD) => Ok(route),
         (true, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed\n")),
         (false, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed\n")),
     }

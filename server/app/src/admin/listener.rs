@@ -9,13 +9,17 @@ use axum::Router;
 use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
+use tributary_xds::transport::tls::{self, Tls};
 
 use super::access::Peer;
+use super::remote::PeerNames;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
@@ -46,6 +50,10 @@ impl Listener {
     }
     /// Serves until stopped; open connections finish their answer.
     pub async fn serve(self, router: Router, stop: CancellationToken) {
+        self.serve_with(router, None, stop).await;
+    }
+    /// Serves over TLS where there are certificates.
+    pub async fn serve_with(self, router: Router, tls: Option<Arc<Tls>>, stop: CancellationToken) {
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let tasks = TaskTracker::new();
         loop {
@@ -59,7 +67,7 @@ impl Listener {
             };
             // Beyond the bound a connection is closed at once.
             let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
-            let serving = connection(stream, peer, router.clone(), stop.clone());
+            let serving = accepted_connection((stream, peer), tls.clone(), router.clone(), stop.clone());
             tasks.spawn(async move {
                 serving.await;
                 drop(slot);
@@ -86,9 +94,34 @@ pub fn cannot_bind(field: &str, address: SocketAddr, error: &std::io::Error) -> 
     CommandError::new(Exit::Failed, Code::ADDRESS_IN_USE, message).next("choose another address or port")
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, stop: CancellationToken) {
+/// Serves a connection, after the handshake where there is TLS.
+async fn accepted_connection(
+    (stream, peer): (TcpStream, SocketAddr),
+    tls: Option<Arc<Tls>>,
+    router: Router,
+    stop: CancellationToken,
+) {
+    let Some(tls) = tls else { return connection(stream, (peer, PeerNames::default()), router, stop).await };
+    let accept = TlsAcceptor::from(tls.current()).accept(stream);
+    let accepted = tokio::select! {
+        () = stop.cancelled() => return,
+        accepted = tokio::time::timeout(HEAD_TIMEOUT, accept) => accepted,
+    };
+    let Ok(Ok(stream)) = accepted else { return };
+    let chain = stream.get_ref().1.peer_certificates();
+    let names = chain.and_then(|chain| chain.first()).map(tls::names).unwrap_or_default();
+    connection(stream, (peer, PeerNames(names.into())), router, stop).await;
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    (peer, names): (SocketAddr, PeerNames),
+    router: Router,
+    stop: CancellationToken,
+) {
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(names.clone());
         router.clone().call(request)
     });
     let mut http = hyper::server::conn::http1::Builder::new();

@@ -9,7 +9,7 @@ use super::{Shared, Surface, debug, health, resources, state};
 pub enum Access {
     /// Open to every client of a listener; reveals nothing about the served content.
     Anyone,
-    /// Processes on this machine, through the admin listener.
+    /// Processes on this machine, through the admin listener; and operators with rights, through the remote admin listener.
     Loopback,
 }
 
@@ -17,7 +17,7 @@ impl Access {
     /// Whether a listener has routes of this access.
     #[must_use]
     pub fn is_on(self, surface: Surface) -> bool {
-        self == Self::Anyone || surface == Surface::Admin
+        self == Self::Anyone || surface != Surface::Health
     }
 }
 

@@ -18,6 +18,7 @@ use super::layers::{self, Origins};
 use super::model::{
     AccessLogConfig, AccessLogEncoding, Config, DnsConfig, HttpRetriesConfig, LocalityConfig,
 };
+use super::remote_admin;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
@@ -139,6 +140,13 @@ impl Rules<'_> {
             self.invalid("admin.listen", why);
         }
         self.distinct("admin.listen", admin, "xds.listen", xds);
+        if let Some(remote) = &config.admin.remote {
+            self.distinct("admin.remote.listen", remote.listen, "xds.listen", xds);
+            self.distinct("admin.remote.listen", remote.listen, "admin.listen", admin);
+        }
+        for (field, why) in remote_admin::faults(config) {
+            self.invalid(&field, why);
+        }
         if let Some(health) = config.health.listen {
             self.distinct("health.listen", health, "xds.listen", xds);
             self.distinct("health.listen", health, "admin.listen", admin);
@@ -176,22 +184,28 @@ impl Rules<'_> {
     }
     /// Clusters review tokens, so there must be one; and the audiences must be some that a token can have.
     fn tokens(&mut self, config: &Config) {
+        if let Some(tokens) = config.admin.remote.as_ref().and_then(|remote| remote.tokens.as_ref()) {
+            self.audiences("admin.remote.tokens.audiences", &tokens.audiences);
+        }
         let Some(tokens) = &config.xds.tokens else { return };
         let has_cluster = config.registries.iter().any(|registry| registry.kubernetes().is_some());
         if !has_cluster && config.remotes.directory.is_none() && !config.registries.is_empty() {
             let why = "no cluster is configured that could review tokens; add `--registry kubernetes`";
             self.invalid("xds.tokens", why);
         }
-        if tokens.audiences.is_empty() || tokens.audiences.len() > MAX_AUDIENCES {
-            let why = format!("lists {} audiences; write 1 to {MAX_AUDIENCES}", tokens.audiences.len());
-            self.invalid("xds.tokens.audiences", why);
+        self.audiences("xds.tokens.audiences", &tokens.audiences);
+    }
+    fn audiences(&mut self, field: &str, audiences: &[String]) {
+        if audiences.is_empty() || audiences.len() > MAX_AUDIENCES {
+            let why = format!("lists {} audiences; write 1 to {MAX_AUDIENCES}", audiences.len());
+            self.invalid(field, why);
         }
-        for (i, audience) in tokens.audiences.iter().enumerate().take(MAX_AUDIENCES) {
+        for (i, audience) in audiences.iter().enumerate().take(MAX_AUDIENCES) {
             if audience.is_empty() || audience.len() > 255 || !audience.bytes().all(|b| b.is_ascii_graphic())
             {
                 let why =
                     format!("`{audience}` is not 1 to 255 visible characters; write for example `istio-ca`");
-                self.invalid(&format!("xds.tokens.audiences[{i}]"), why);
+                self.invalid(&format!("{field}[{i}]"), why);
             }
         }
     }

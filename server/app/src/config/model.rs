@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use super::locality::{DistributeConfig, FailoverConfig, LocalityConfig};
 pub use super::merge::MergeConfig;
 pub use super::registry::{RegisteredSource, RegistryConfig, Source};
+pub use super::remote_admin::{AdminTokensConfig, RemoteAdminConfig};
 pub use super::remotes::{RemotesConfig, SecretsConfig};
 pub use super::tracing::{SpanTagConfig, TracingConfig};
 pub use super::writes::Write;
@@ -198,11 +199,13 @@ pub struct AdminConfig {
     /// Address; always a loopback address.
     #[schemars(extend("format" = "ip-port"))]
     pub listen: SocketAddr,
+    /// Listener for operators on other machines.
+    pub remote: Option<RemoteAdminConfig>,
 }
 
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 15014)) }
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 15014)), remote: None }
     }
 }
 

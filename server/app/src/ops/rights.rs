@@ -45,6 +45,9 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
     if cluster.reviews_tokens {
         out.insert(right("create", ("authentication.k8s.io", "tokenreviews"), None, None));
     }
+    if cluster.reviews_access {
+        out.insert(right("create", ("authorization.k8s.io", "subjectaccessreviews"), None, None));
+    }
     for write in writes {
         out.extend(written(cluster, *write));
     }
@@ -113,8 +116,9 @@ pub fn needless(needed: &BTreeSet<Right>) -> Vec<Right> {
     ];
     let read: BTreeSet<(&str, &str)> =
         needed.iter().map(|r| (r.group.as_str(), r.resource.as_str())).collect();
-    for (group, resource) in
-        read.into_iter().filter(|(_, resource)| !matches!(*resource, "leases" | "tokenreviews"))
+    for (group, resource) in read
+        .into_iter()
+        .filter(|(_, resource)| !matches!(*resource, "leases" | "tokenreviews" | "subjectaccessreviews"))
     {
         all.extend(["create", "update", "patch", "delete"].map(|verb| everywhere(verb, group, resource)));
     }
@@ -168,6 +172,22 @@ mod tests {
         let mut without = rights;
         without.remove(&review);
         assert_eq!(without, mk("{registries: [{kind: kubernetes}]}"), "nothing else is needed for them");
+    }
+
+    #[test]
+    fn rights_of_operators_are_reviewed_only_with_their_tokens() {
+        let rights = mk("{admin: {remote: {tokens: {}}}, registries: [{kind: kubernetes}]}");
+        let own: Vec<Right> = rights.difference(&mk("{registries: [{kind: kubernetes}]}")).cloned().collect();
+        let review = |group, resource| right("create", (group, resource), None, None);
+        assert_eq!(
+            own,
+            [
+                review("authentication.k8s.io", "tokenreviews"),
+                review("authorization.k8s.io", "subjectaccessreviews")
+            ]
+        );
+        let certificates = mk("{admin: {remote: {operators: [a]}}, registries: [{kind: kubernetes}]}");
+        assert_eq!(certificates, mk("{registries: [{kind: kubernetes}]}"));
     }
 
     #[test]

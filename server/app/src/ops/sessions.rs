@@ -12,6 +12,7 @@ use tributary_xds::answers::{PatchedAnswers, RefusedPatch, ResourceType};
 use tributary_xds::counters::Counters;
 use tributary_xds::session::{Delivery, ResourceState, SentResource, SentView, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
+use tributary_xds::token::ServiceAccount;
 use tributary_xds::transport::XdsServer;
 
 use super::counts::ServedCounts;
@@ -41,7 +42,7 @@ pub struct Sessions {
     /// Whether the server is draining.
     pub draining: AtomicBool,
     /// Reviews of their tokens, if the server takes tokens.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<Tokens<ServiceAccount>>,
 }
 
 /// Client that a request names.

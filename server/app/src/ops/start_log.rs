@@ -25,6 +25,7 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
         tls,
         tokens = config.xds.tokens.as_ref().map(|tokens| tokens.audiences.join(", ")),
         admin = %addresses.admin,
+        remote_admin = addresses.remote_admin.map(tracing::field::display),
         health = addresses.health.map(tracing::field::display),
         cluster = config.cluster_id,
         "tributary is serving"

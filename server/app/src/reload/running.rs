@@ -3,6 +3,7 @@
 //! The reloader and the certificates write it. Each write returns whether the result is new, so that a repeated failure is
 //! logged and counted once.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -26,7 +27,7 @@ struct State {
     /// Parts of the last applied file that failed.
     failed_parts: Vec<Part>,
     /// Why changed certificates are not in use.
-    certificates: Option<String>,
+    certificates: BTreeMap<&'static str, String>,
     counts: [u64; 3],
 }
 
@@ -76,8 +77,14 @@ impl Running {
     /// Configuration loaded at start.
     #[must_use]
     pub fn new(loaded: Loaded, file: Option<PathBuf>) -> Self {
-        let state =
-            State { loaded, file, last: None, failed_parts: Vec::new(), certificates: None, counts: [0; 3] };
+        let state = State {
+            loaded,
+            file,
+            last: None,
+            failed_parts: Vec::new(),
+            certificates: BTreeMap::new(),
+            counts: [0; 3],
+        };
         Self(Mutex::new(state))
     }
     /// Running values.
@@ -96,7 +103,7 @@ impl Running {
         let state = self.0.lock();
         let clean = |last: &Last| last.error.is_none() && last.restart.is_empty();
         let [applied, failed, rejected] = state.counts;
-        let valid = state.certificates.is_none() && state.last.as_ref().is_none_or(clean);
+        let valid = state.certificates.is_empty() && state.last.as_ref().is_none_or(clean);
         Reloads { applied, failed, rejected, valid }
     }
     /// Returns why the last change was not fully applied, in one line.
@@ -108,7 +115,7 @@ impl Running {
                 (!last.restart.is_empty()).then(|| format!("needs a restart: {}", last.restart.join(", ")));
             last.error.clone().or(restart)
         });
-        of_file.or_else(|| state.certificates.clone())
+        of_file.or_else(|| state.certificate_errors())
     }
     /// Returns the document of `/debug/config`.
     #[must_use]
@@ -127,7 +134,7 @@ impl Running {
             "kind": "RunningConfig",
             "file": state.file.as_ref().map(|path| path.display().to_string()),
             "lastReload": last,
-            "certificateError": state.certificates,
+            "certificateError": state.certificate_errors(),
             "origins": state.loaded.origins,
             "config": redacted(serde_json::to_value(&state.loaded.config).unwrap_or_default()),
         })
@@ -149,17 +156,24 @@ impl Running {
         state.loaded = Loaded { config, ..loaded };
         state.record(outcome, error, restart)
     }
-    /// Records why changed certificates are not in use, or that they are. Returns whether the error is new.
-    pub fn set_certificates(&self, failure: Option<&CommandError>) -> bool {
+    /// Records why changed certificates of a listener, named by its field, are not in use, or that they are. Returns whether the
+    /// error is new.
+    pub fn set_certificates(&self, field: &'static str, failure: Option<&CommandError>) -> bool {
         let error = failure.map(ToString::to_string);
         let mut state = self.0.lock();
-        let is_new = state.certificates != error;
-        state.certificates = error;
-        is_new
+        let before = match error.clone() {
+            Some(error) => state.certificates.insert(field, error),
+            None => state.certificates.remove(field),
+        };
+        before != error
     }
 }
 
 impl State {
+    fn certificate_errors(&self) -> Option<String> {
+        let all: Vec<&str> = self.certificates.values().map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join("\n"))
+    }
     fn record(&mut self, outcome: Outcome, error: Option<String>, restart: Vec<String>) -> bool {
         let is_same = |last: &Last| last.outcome == outcome && error.is_some() && last.error == error;
         let is_new = !self.last.as_ref().is_some_and(is_same);

@@ -28,25 +28,25 @@ impl Key {
 }
 
 /// Verdicts that still count.
-pub(super) struct TokenCache {
-    entries: HashMap<Key, (Mono, Verdict)>,
+pub(super) struct TokenCache<G> {
+    entries: HashMap<Key, (Mono, Verdict<G>)>,
     by_end: BTreeSet<(Mono, Key)>,
     max: usize,
 }
 
-impl Default for TokenCache {
+impl<G> Default for TokenCache<G> {
     fn default() -> Self {
         Self { entries: HashMap::new(), by_end: BTreeSet::new(), max: MAX }
     }
 }
 
-impl TokenCache {
+impl<G: Clone> TokenCache<G> {
     /// Returns the verdict on a token, if it still counts.
-    pub(super) fn get(&self, now: Mono, key: &Key) -> Option<Verdict> {
+    pub(super) fn get(&self, now: Mono, key: &Key) -> Option<Verdict<G>> {
         self.entries.get(key).filter(|(end, _)| now < *end).map(|(_, verdict)| verdict.clone())
     }
     /// Keeps a verdict for a time.
-    pub(super) fn put(&mut self, now: Mono, key: Key, verdict: Verdict, lasting: Duration) {
+    pub(super) fn put(&mut self, now: Mono, key: Key, verdict: Verdict<G>, lasting: Duration) {
         self.remove(&key);
         while let Some(first) =
             self.by_end.first().filter(|(end, _)| *end <= now || self.entries.len() >= self.max)
@@ -73,7 +73,7 @@ mod tests {
         Key::of(ClusterId::new(cluster).unwrap(), token.as_bytes())
     }
 
-    fn no(why: &str) -> Verdict {
+    fn no(why: &str) -> Verdict<()> {
         Err(why.to_owned())
     }
 

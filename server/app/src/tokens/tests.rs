@@ -1,6 +1,7 @@
 //! One request for each token, pauses, and what counts without a request.
 
 use tokio::sync::Notify;
+use tributary_kube_client::ReviewedToken;
 use tributary_registry_api::ManualClock;
 
 use super::*;
@@ -16,7 +17,7 @@ struct East {
 
 struct Reviews(Arc<East>);
 
-impl ClusterReviews for Reviews {
+impl ClusterReviews<ServiceAccount> for Reviews {
     fn knows(&self, cluster: &ClusterId) -> bool {
         cluster.as_str() == "east"
     }
@@ -25,7 +26,7 @@ impl ClusterReviews for Reviews {
         _: ClusterId,
         token: Credential,
         audiences: Arc<[String]>,
-    ) -> BoxFuture<'static, Reviewed> {
+    ) -> BoxFuture<'static, Reviewed<ServiceAccount>> {
         let east = Arc::clone(&self.0);
         async move {
             east.asked.fetch_add(1, Relaxed);
@@ -39,13 +40,13 @@ impl ClusterReviews for Reviews {
             let mut out = ReviewedToken { authenticated, ..ReviewedToken::default() };
             out.user.username = "system:serviceaccount:shop:pay".to_owned();
             out.audiences = audiences.to_vec();
-            Ok(out)
+            Ok(account_of(&out, &audiences))
         }
         .boxed()
     }
 }
 
-fn mk() -> (Tokens, Arc<East>, Arc<ManualClock>) {
+fn mk() -> (Tokens<ServiceAccount>, Arc<East>, Arc<ManualClock>) {
     let (east, clock) = (Arc::<East>::default(), Arc::<ManualClock>::default());
     let wall = || Timestamp::from_second(1_000).unwrap_or_default();
     let shared = Arc::<ManualClock>::clone(&clock);
@@ -56,7 +57,7 @@ fn mk() -> (Tokens, Arc<East>, Arc<ManualClock>) {
 /// {"exp":1060}
 const GOOD: &str = "good.eyJleHAiOjEwNjB9.c2ln";
 
-async fn decide(tokens: &Tokens, cluster: &str, token: &str) -> Decided {
+async fn decide(tokens: &Tokens<ServiceAccount>, cluster: &str, token: &str) -> Decided<ServiceAccount> {
     let token = BearerToken::new(token.as_bytes()).unwrap();
     tokens.review(ClusterId::new(cluster).unwrap(), token).await
 }

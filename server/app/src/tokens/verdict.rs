@@ -1,14 +1,20 @@
 //! What the review of a token decides, and for how long.
 
-use tributary_kube_client::ReviewedToken;
+use tributary_kube_client::{ReviewedToken, TokenUser};
 use tributary_xds::token::ServiceAccount;
 
-/// Account of a token, or the reason for its client why it proves nothing.
-pub(super) type Verdict = Result<ServiceAccount, String>;
+/// What a token grants, or the reason for its client why it proves nothing.
+pub type Verdict<G> = Result<G, String>;
 
-/// Decides by the status of a review. A cluster that states no audience has only compared the token with its own, so the token
-/// could be one for its API.
-pub(super) fn verdict(reviewed: &ReviewedToken, audiences: &[String]) -> Verdict {
+/// Decides by the status of a review whose account a token is of.
+pub(crate) fn account_of(reviewed: &ReviewedToken, audiences: &[String]) -> Verdict<ServiceAccount> {
+    let account = ServiceAccount::of_user(&user_of(reviewed, audiences)?.username);
+    account.ok_or_else(|| "its user is no service account".to_owned())
+}
+
+/// Decides by the status of a review whose token it is. A cluster that states no audience has only compared the token with its own,
+/// so the token could be one for its API.
+pub(crate) fn user_of<'r>(reviewed: &'r ReviewedToken, audiences: &[String]) -> Verdict<&'r TokenUser> {
     let ReviewedToken { authenticated, user, audiences: of, error } = reviewed;
     if !authenticated {
         let why = if error.is_empty() { "no reason given" } else { error };
@@ -17,8 +23,7 @@ pub(super) fn verdict(reviewed: &ReviewedToken, audiences: &[String]) -> Verdict
     if !of.iter().any(|audience| audiences.contains(audience)) {
         return Err("it is for another audience".to_owned());
     }
-    let account = ServiceAccount::of_user(&user.username);
-    account.ok_or_else(|| "its user is no service account".to_owned())
+    Ok(user)
 }
 
 /// Times for which a verdict is kept.
@@ -41,7 +46,11 @@ pub(super) mod lasting {
         Validity::of(Some(token), None).map(|validity| validity.until)
     }
     /// Returns for how long a verdict is kept: never longer than the token is valid.
-    pub(in crate::tokens) fn of(verdict: &Verdict, until: Option<Timestamp>, now: Timestamp) -> Duration {
+    pub(in crate::tokens) fn of<G>(
+        verdict: &Verdict<G>,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Duration {
         if verdict.is_err() {
             return REFUSED;
         }
@@ -69,7 +78,8 @@ mod tests {
     fn only_a_service_account_with_one_of_the_audiences_is_granted() {
         const PAY: &str = "system:serviceaccount:shop:pay";
         let ours = ["istio-ca".to_owned(), "tributary".to_owned()];
-        let of = |reviewed: ReviewedToken| verdict(&reviewed, &ours).map(|account| account.name.to_string());
+        let of =
+            |reviewed: ReviewedToken| account_of(&reviewed, &ours).map(|account| account.name.to_string());
         assert_eq!(of(mk(true, PAY, &["tributary"])), Ok("pay".to_owned()));
         assert_eq!(of(mk(true, PAY, &["other", "istio-ca"])), Ok("pay".to_owned()));
         for (reviewed, why) in [
@@ -90,7 +100,7 @@ mod tests {
 
     #[test]
     fn verdict_is_kept_no_longer_than_the_token_is_valid() {
-        let granted = || verdict(&mk(true, "system:serviceaccount:a:b", &["x"]), &["x".to_owned()]);
+        let granted = || account_of(&mk(true, "system:serviceaccount:a:b", &["x"]), &["x".to_owned()]);
         let (now, at) =
             (Timestamp::from_second(1_000).unwrap(), |second| Timestamp::from_second(second).ok());
         let of = |until| lasting::of(&granted(), until, now).as_secs();
@@ -98,6 +108,6 @@ mod tests {
             [of(None), of(at(90_000)), of(at(1_060)), of(at(1_000)), of(at(900))],
             [300, 300, 60, 0, 0]
         );
-        assert_eq!(lasting::of(&Err(String::new()), at(90_000), now), Duration::from_secs(10));
+        assert_eq!(lasting::of::<()>(&Err(String::new()), at(90_000), now), Duration::from_secs(10));
     }
 }

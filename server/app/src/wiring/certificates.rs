@@ -1,6 +1,6 @@
-//! Certificates of the xDS listener, read from their files at start and again when the files change.
+//! Certificates of a listener, read from their files at start and again when the files change.
 //!
-//! `Xds` reads them before it binds a port. An error names the file, its field, and where the field was set.
+//! `Xds` and `RemoteAdmin` read them before they bind a port. An error names the file, its field, and where the field was set.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub struct Certificates {
 
 /// Files, and where each was set.
 struct Files {
+    /// Field of the configuration, such as `xds.tls`.
+    field: &'static str,
+    protocols: &'static [&'static str],
     certificate: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
@@ -39,13 +42,19 @@ struct Files {
 }
 
 impl Certificates {
-    /// Reads the files of a configuration; `None` without TLS.
+    /// Reads the files of the xDS listener; `None` without TLS.
     pub fn of(loaded: &Loaded) -> Result<Option<Self>, CommandError> {
         let Some(config) = &loaded.config.xds.tls else { return Ok(None) };
-        let own = loaded.origins.iter().filter(|(field, _)| field.starts_with("xds"));
-        let origins = own.map(|(field, origin)| (field.clone(), origin.clone())).collect();
-        let files = Files::of(config, origins)?;
+        let files = Files::of(config, ("xds.tls", TlsMaterial::GRPC), origins(loaded, "xds"))?;
         Self::read(Files { takes_tokens: loaded.config.xds.tokens.is_some(), ..files }).map(Some)
+    }
+    /// Reads the files of the remote admin listener; `None` without one. A client may connect without a certificate: the access
+    /// check decides.
+    pub fn of_remote_admin(loaded: &Loaded) -> Result<Option<Self>, CommandError> {
+        let Some(remote) = &loaded.config.admin.remote else { return Ok(None) };
+        let listener = ("admin.remote.tls", TlsMaterial::HTTP1);
+        let files = Files::of(&remote.tls, listener, origins(loaded, "admin"))?;
+        Self::read(Files { takes_tokens: true, ..files }).map(Some)
     }
     fn read(files: Files) -> Result<Self, CommandError> {
         let seen = files.material()?;
@@ -70,7 +79,7 @@ impl Certificates {
     }
     fn look_and_report(&mut self, running: &Running) {
         let looked = self.look();
-        let is_new = running.set_certificates(looked.as_ref().err());
+        let is_new = running.set_certificates(self.files.field, looked.as_ref().err());
         match looked {
             Ok(true) => tracing::info!("changed certificates loaded; new connections use them"),
             Err(failure) if is_new => {
@@ -94,17 +103,29 @@ impl Certificates {
     }
 }
 
+/// Returns where the fields of a section were set.
+fn origins(loaded: &Loaded, section: &str) -> Origins {
+    let own = loaded.origins.iter().filter(|(field, _)| field.starts_with(section));
+    own.map(|(field, origin)| (field.clone(), origin.clone())).collect()
+}
+
 fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {
     a.certificates == b.certificates && a.key == b.key && a.client_ca == b.client_ca
 }
 
 impl Files {
     /// A configuration without one of the pair is an error here too: it must never serve without TLS.
-    fn of(config: &TlsConfig, origins: Origins) -> Result<Self, CommandError> {
-        let missing = |field| CommandError::config(format!("xds.tls.{field} is missing; set it"));
+    fn of(
+        config: &TlsConfig,
+        (section, protocols): (&'static str, &'static [&'static str]),
+        origins: Origins,
+    ) -> Result<Self, CommandError> {
+        let missing = |field| CommandError::config(format!("{section}.{field} is missing; set it"));
         let (certificate, key) = config.pair().map_err(missing)?;
         let client_ca = config.client_ca_file.clone();
         Ok(Self {
+            field: section,
+            protocols,
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             client_ca,
@@ -119,6 +140,7 @@ impl Files {
             key: self.bytes("keyFile", &self.key)?,
             client_ca: client_ca.transpose()?,
             is_certificate_optional: self.takes_tokens,
+            protocols: self.protocols,
         })
     }
     fn bytes(&self, field: &str, path: &Path) -> Result<Vec<u8>, CommandError> {
@@ -143,7 +165,7 @@ impl Files {
     /// Returns the error of a key and a certificate that do not belong together. They may come from two layers, so it
     /// names both places.
     fn mismatch(&self) -> CommandError {
-        let place = layers::origin(&self.origins, "xds.tls.certFile");
+        let place = layers::origin(&self.origins, &format!("{}.certFile", self.field));
         let place = place.map(|place| format!(", set by {place}")).unwrap_or_default();
         let why = format!(
             "{}: is not the key of the certificate {} (certFile{place})",
@@ -154,7 +176,7 @@ impl Files {
             .next("set certificate and key in the same place, and check that they belong together")
     }
     fn error(&self, field: &str, why: impl std::fmt::Display) -> CommandError {
-        let field = format!("xds.tls.{field}");
+        let field = format!("{}.{field}", self.field);
         let message = about(layers::origin(&self.origins, &field), format_args!("{field}: {why}")).message;
         CommandError::new(Exit::Usage, Code::TLS_FILES, message)
     }
@@ -173,7 +195,7 @@ mod tests {
     }
 
     fn read(config: &TlsConfig) -> Result<Certificates, CommandError> {
-        Certificates::read(Files::of(config, Origins::new()).unwrap())
+        Certificates::read(Files::of(config, ("xds.tls", TlsMaterial::GRPC), Origins::new()).unwrap())
     }
 
     #[test]
@@ -203,7 +225,7 @@ mod tests {
             assert!(!running.reloads().valid && running.complaint().is_some());
         }
         let failure = certificates.look().unwrap_err();
-        assert!(!running.set_certificates(Some(&failure)), "the same error is not new");
+        assert!(!running.set_certificates("xds.tls", Some(&failure)), "the same error is not new");
         mk_certificate(dir.path());
         certificates.look_and_report(&running);
         assert!(running.reloads().valid && running.document()["certificateError"].is_null());

@@ -51,8 +51,10 @@ pub struct Cluster {
     mesh_link: MeshLink,
     /// List of the connections of its runs.
     live: LiveConnections,
-    /// Whether it reviews tokens of clients.
+    /// Whether it reviews tokens, of clients or of operators.
     pub(crate) reviews_tokens: bool,
+    /// Whether it reviews rights of operators.
+    pub(crate) reviews_access: bool,
 }
 
 impl Cluster {
@@ -73,6 +75,8 @@ impl Cluster {
         (fields, config): (&KubernetesFields, &Config),
     ) -> Result<Self, InvalidName> {
         let options = options(cluster, fields, config)?;
+        let remote = config.admin.remote.as_ref();
+        let reviews_access = options.is_config && remote.is_some_and(|remote| remote.tokens.is_some());
         Ok(Self {
             name,
             declares_remotes: options.is_config && config.remotes.requires_secrets(),
@@ -84,7 +88,8 @@ impl Cluster {
             memory: Arc::default(),
             mesh_link: MeshLink::Own,
             live: LiveConnections::default(),
-            reviews_tokens: config.xds.tokens.is_some(),
+            reviews_tokens: config.xds.tokens.is_some() || reviews_access,
+            reviews_access,
         })
     }
     /// Returns what opens its connections.

@@ -1,15 +1,23 @@
 //! Requests reviews of tokens from the clusters that are served, over the connections of their registries.
+//!
+//! `wiring::xds` uses [`ServedClusters`] for the tokens of clients; `wiring::remote_admin` uses it for those of operators, whose
+//! rights it requests too.
 
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use tributary_kube_client::{Connection, LiveConnections, Writer};
+use tributary_kube_client::{ApiFailure, Connection, LiveConnections, Writer};
 use tributary_model::{Catalog, ClusterId, ProviderId};
 use tributary_registry_api::Credential;
 use tributary_runtime::Handle;
+use tributary_xds::token::ServiceAccount;
 
-use crate::tokens::{ClusterReviews, Reviewed};
+use crate::admin::remote::AdminUser;
+use crate::tokens::{ClusterReviews, Reviewed, Verdict, account_of, user_of};
+
+/// Path by whose rights an operator may read or change: `get` and `post` on `/debug/*`.
+const PATH: &str = "/debug/";
 
 /// Clusters of a running server.
 pub(super) struct ServedClusters {
@@ -24,6 +32,13 @@ impl ServedClusters {
         let mut runs = of_cluster(&catalog, cluster);
         runs.find_map(|registry| self.live.of(&registry.id.name, registry.generation))
     }
+    fn is_served(&self, cluster: &ClusterId) -> bool {
+        of_cluster(&self.handle.catalog(), cluster).next().is_some()
+    }
+    fn writer(&self, cluster: &ClusterId) -> Result<Writer, String> {
+        let connection = self.connection(cluster).ok_or("the server is not connected to it now")?;
+        Ok(Writer::new(connection.client()))
+    }
 }
 
 /// Returns the registries of a cluster's own objects.
@@ -37,22 +52,53 @@ fn of_cluster<'c>(
     catalog.registries.values().filter(move |registry| is_own(&registry.id)).map(|registry| &**registry)
 }
 
-impl ClusterReviews for ServedClusters {
+impl ClusterReviews<ServiceAccount> for ServedClusters {
     fn knows(&self, cluster: &ClusterId) -> bool {
-        of_cluster(&self.handle.catalog(), cluster).next().is_some()
+        self.is_served(cluster)
     }
     fn review(
         &self,
         cluster: ClusterId,
         token: Credential,
         audiences: Arc<[String]>,
-    ) -> BoxFuture<'static, Reviewed> {
-        let connection = self.connection(&cluster);
+    ) -> BoxFuture<'static, Reviewed<ServiceAccount>> {
+        let writer = self.writer(&cluster);
         async move {
-            let connection = connection.ok_or("the server is not connected to it now")?;
-            let reviewed = Writer::new(connection.client()).review_token(&token, &audiences).await;
-            reviewed.map_err(|failure| failure.to_string())
+            let reviewed = writer?.review_token(&token, &audiences).await;
+            reviewed.map(|reviewed| account_of(&reviewed, &audiences)).map_err(|failure| failure.to_string())
         }
         .boxed()
     }
+}
+
+impl ClusterReviews<AdminUser> for ServedClusters {
+    fn knows(&self, cluster: &ClusterId) -> bool {
+        self.is_served(cluster)
+    }
+    fn review(
+        &self,
+        cluster: ClusterId,
+        token: Credential,
+        audiences: Arc<[String]>,
+    ) -> BoxFuture<'static, Reviewed<AdminUser>> {
+        let writer = self.writer(&cluster);
+        async move { operator(&writer?, &token, &audiences).await.map_err(|failure| failure.to_string()) }
+            .boxed()
+    }
+}
+
+/// Returns whose token it is, with the rights of that user.
+async fn operator(
+    writer: &Writer,
+    token: &Credential,
+    audiences: &[String],
+) -> Result<Verdict<AdminUser>, ApiFailure> {
+    let reviewed = writer.review_token(token, audiences).await?;
+    let user = match user_of(&reviewed, audiences) {
+        Ok(user) => user,
+        Err(why) => return Ok(Err(why)),
+    };
+    let may_view = writer.review_access(user, "get", PATH).await?;
+    let may_change = writer.review_access(user, "post", PATH).await?;
+    Ok(Ok(AdminUser { name: user.username.as_str().into(), may_view, may_change }))
 }

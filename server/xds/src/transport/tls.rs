@@ -23,6 +23,15 @@ pub struct TlsMaterial {
     pub client_ca: Option<Vec<u8>>,
     /// Whether a client may connect without a certificate although there is a CA: it then presents a token.
     pub is_certificate_optional: bool,
+    /// Protocols that the listener offers (ALPN), the preferred one first.
+    pub protocols: &'static [&'static str],
+}
+
+impl TlsMaterial {
+    /// Protocols of a gRPC listener.
+    pub const GRPC: &'static [&'static str] = &["h2"];
+    /// Protocols of a listener of HTTP/1.1.
+    pub const HTTP1: &'static [&'static str] = &["http/1.1"];
 }
 
 impl std::fmt::Debug for TlsMaterial {
@@ -68,7 +77,9 @@ impl Tls {
         self.current.store(server_config(material)?);
         Ok(())
     }
-    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+    /// Returns the configuration for a new connection.
+    #[must_use]
+    pub fn current(&self) -> Arc<ServerConfig> {
         self.current.load_full()
     }
 }
@@ -88,7 +99,7 @@ fn server_config(material: &TlsMaterial) -> Result<Arc<ServerConfig>, TlsError> 
         let is_mismatch = matches!(e, rustls::Error::InconsistentKeys(_));
         TlsError::new(if is_mismatch { TlsError::PAIR } else { CERTIFICATE }, e)
     })?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = material.protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(Arc::new(config))
 }
 
@@ -113,6 +124,18 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
         return Err(TlsError::new(what, "no certificate found; use PEM"));
     }
     Ok(all)
+}
+
+/// Returns the URIs and DNS names of a verified peer's certificate.
+#[must_use]
+pub fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let texts = names.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::URI(name) | GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    texts.collect()
 }
 
 /// Returns the URIs of a verified peer's certificate. None if one cannot be an identity: the others must not hide it.

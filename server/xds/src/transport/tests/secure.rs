@@ -28,6 +28,7 @@ impl Authority {
     pub(super) fn server(&self, clients: Option<&Self>) -> TlsMaterial {
         let (certificate, key) = self.issue(vec![SanType::DnsName("xds".try_into().unwrap())]);
         TlsMaterial {
+            protocols: TlsMaterial::GRPC,
             certificates: certificate.into(),
             key: key.into(),
             client_ca: clients.map(|ca| ca.0.pem().into()),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::client_events::ClientEvents;
 use crate::client_gauges::ClientGauges;
 use crate::pushes::Pushes;
 
@@ -15,6 +16,8 @@ macro_rules! counters {
             pub pushes: Pushes,
             /// Connected streams and their subscriptions.
             pub clients: ClientGauges,
+            /// Events of clients.
+            pub events: ClientEvents,
         }
 
         impl Counters {

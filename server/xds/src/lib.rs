@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod client;
+pub mod client_events;
 pub mod client_gauges;
 pub mod counters;
 pub mod encode;

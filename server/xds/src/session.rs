@@ -294,7 +294,7 @@ impl Session {
     }
     /// Returns the client.
     #[must_use]
-    pub fn client(&self) -> &ClientNode {
+    pub const fn client(&self) -> &Arc<ClientNode> {
         &self.client
     }
     /// Whether the session holds a base and looks at every generation: wildcard or many names.
@@ -342,6 +342,7 @@ impl Session {
             Some(error) => {
                 counters.nacks.inc();
                 counters.pushes.refused(kind);
+                counters.events.rejected(&self.client.id, kind, error.message.trim_end());
                 self.pace.refused();
                 let many = self.kinds[kind].acks.needs_names(nonce).then(|| self.sent_names(kind));
                 self.state(kind).acks.refuse(nonce, error.message.trim_end(), many, now);
@@ -357,6 +358,7 @@ impl Session {
             }
             None if !nonce.is_empty() && self.state(kind).acks.ack(nonce, now) => {
                 counters.acks.inc();
+                counters.events.note();
                 self.pace.taken();
             }
             None => {}

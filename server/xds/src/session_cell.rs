@@ -6,7 +6,10 @@
 
 use parking_lot::Mutex;
 
-use crate::session::{Session, SessionStatus};
+use std::sync::Arc;
+
+use crate::client::ClientNode;
+use crate::session::{Session, SessionStatus, SyncStatus};
 
 /// Where the session is.
 #[derive(Debug)]
@@ -30,6 +33,20 @@ impl SessionCell {
         match &*self.0.lock() {
             Place::Here(session) => session.status(),
             Place::Away(status) => (**status).clone(),
+        }
+    }
+    /// Returns the client.
+    pub(crate) fn client(&self) -> Arc<ClientNode> {
+        match &*self.0.lock() {
+            Place::Here(session) => Arc::clone(session.client()),
+            Place::Away(status) => Arc::clone(&status.client),
+        }
+    }
+    /// Returns the worst state of its types.
+    pub(crate) fn worst(&self) -> SyncStatus {
+        match &*self.0.lock() {
+            Place::Here(session) => session.worst(),
+            Place::Away(status) => status.worst(),
         }
     }
     /// Works on the session; `None` if it is at heavy work. Only its task calls this.

@@ -95,22 +95,32 @@ impl Connected {
     /// Returns the node id that the client sent.
     #[must_use]
     pub fn node(&self) -> Arc<str> {
-        Arc::clone(&self.session.status().client.id)
+        Arc::clone(&self.session.client().id)
     }
     /// Returns `<node id>-<number>`.
     #[must_use]
     pub fn connection(&self) -> String {
         format!("{}-{}", self.node(), self.id)
     }
+    /// Returns the client as its node describes it.
+    #[must_use]
+    pub fn client(&self) -> Arc<ClientNode> {
+        self.session.client()
+    }
+    /// Returns the worst state of the client's types.
+    #[must_use]
+    pub fn status(&self) -> SyncStatus {
+        self.session.worst()
+    }
     /// Returns the client's class in this generation.
     #[must_use]
     pub fn class(&self, catalog: &Catalog) -> ClientClass {
-        self.session.status().client.at(catalog).0
+        self.session.client().at(catalog).0
     }
     /// Whether its listeners bind their ports.
     #[must_use]
     pub fn binds(&self) -> bool {
-        self.session.status().client.class.binds
+        self.session.client().class.binds
     }
     /// Returns what policies select the client by in this generation; `None` if none can.
     #[must_use]
@@ -141,20 +151,12 @@ impl Connected {
             mode: if session.is_bulk { "bulk" } else { "named" },
             generation: session.base_generation(),
             names: session.names,
-            status: worst(&types),
+            status: session.worst(),
             notes: notes(&session, catalog, &types),
             locality: class.locality,
             types,
         }
     }
-}
-
-fn worst(types: &[TypeStatus]) -> SyncStatus {
-    let has = |status| types.iter().any(|t| t.status == status);
-    [SyncStatus::Error, SyncStatus::Stale, SyncStatus::Synced]
-        .into_iter()
-        .find(|status| has(*status))
-        .unwrap_or(SyncStatus::NotSent)
 }
 
 fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {

@@ -34,8 +34,8 @@ pub struct Nack {
     pub at: Mono,
 }
 
-/// Synchronization state of one type at one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+/// Synchronization state of one type at one client; the worst is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub enum SyncStatus {
     /// No response was sent.
     #[serde(rename = "NOT SENT")]

@@ -162,6 +162,7 @@ impl Session {
         let counters = &self.env.counters;
         counters.pushes.built(kind, bytes);
         counters.sends.inc();
+        counters.events.note();
         counters.bytes_sent.add(bytes);
         match carried {
             Carried::Whole(_) => counters.sets_sent.inc(),

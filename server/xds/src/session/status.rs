@@ -138,6 +138,12 @@ impl Pending {
 }
 
 impl Session {
+    /// Returns the worst state of its types.
+    #[must_use]
+    pub fn worst(&self) -> SyncStatus {
+        let shown = self.kinds.values().filter(|state| state.is_shown());
+        shown.map(|state| state.acks.status()).max().unwrap_or(SyncStatus::NotSent)
+    }
     /// Returns the session's state for readers.
     #[must_use]
     pub fn status(&self) -> SessionStatus {
@@ -203,6 +209,12 @@ impl Session {
 }
 
 impl SessionStatus {
+    /// Returns the worst state of its types.
+    #[must_use]
+    pub fn worst(&self) -> SyncStatus {
+        let shown = self.kinds.values().filter(|of| of.watch.is_some() || of.acks.last().is_some());
+        shown.map(|of| of.acks.status()).max().unwrap_or(SyncStatus::NotSent)
+    }
     /// Returns the state of every subscribed type.
     #[must_use]
     pub fn statuses(&self, now: Mono) -> Vec<TypeStatus> {

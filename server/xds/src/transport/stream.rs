@@ -27,6 +27,7 @@ use super::patience::within;
 use super::reader::{Reader, Received};
 use super::server::Shared;
 use crate::client::ClientNode;
+use crate::client_events::ClientChange;
 use crate::interest::{Registration, Wake};
 use crate::session::{ChangedHosts, FEW, Refusal, Session};
 use crate::session_cell::SessionCell;
@@ -155,7 +156,8 @@ struct Stream {
     alarm: Alarm,
     /// Completes when the connection must end.
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
-    _entry: ClientEntryGuard,
+    /// Its entry in the table of clients.
+    entry: Option<ClientEntryGuard>,
 }
 
 impl Stream {
@@ -174,9 +176,11 @@ impl Stream {
         let session = SessionCell::new(session);
         let client = Arc::new(Connected { id, peer: peer.address, verified, since: now, session });
         let wake = shared.interest.wake();
+        let entry = shared.clients.insert(Arc::clone(&client));
+        shared.env.counters.events.record(&node.id, ClientChange::Connected(peer.address));
         Self {
             registration: shared.interest.register(Arc::clone(&wake), node),
-            _entry: shared.clients.insert(Arc::clone(&client)),
+            entry: Some(entry),
             shared: Arc::clone(shared),
             client,
             outbox: Arc::clone(outbox),
@@ -456,6 +460,10 @@ impl Drop for Stream {
         let now = self.shared.now();
         self.client.session.with(|session| session.on_end(now));
         self.shared.facts.disconnected(self.client.id);
+        // a reader that the event wakes no longer finds the client
+        self.entry = None;
+        let ended = ClientChange::Disconnected(self.client.peer);
+        self.shared.env.counters.events.record(&self.client.node(), ended);
     }
 }
 

@@ -261,6 +261,12 @@ impl Core {
         })
     }
 
+    /// Returns the number of held removals.
+    #[must_use]
+    pub fn held_count(&self) -> usize {
+        self.state.guard.holds().len()
+    }
+
     /// Returns every problem.
     pub fn problems(&self) -> impl Iterator<Item = ProblemView> {
         self.registries.values().flat_map(|registry| {

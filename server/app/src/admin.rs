@@ -7,6 +7,7 @@
 pub mod access;
 pub mod backend;
 pub mod debug;
+pub mod events;
 pub mod health;
 pub mod listener;
 pub mod metrics;
@@ -22,6 +23,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use backend::{AdminBackend, Check, Readiness};
+pub use debug::ContestedCache;
 pub use listener::Listener;
 pub use remote::RemoteAccess;
 pub use routes::{Access, ROUTES, Route};
@@ -48,6 +50,10 @@ pub struct Shared {
     pub work: Arc<Semaphore>,
     /// Permits for requests that wait for a change.
     pub waits: Arc<Semaphore>,
+    /// Permits for event streams.
+    pub streams: Arc<Semaphore>,
+    /// What services contest in the last generation that was listed.
+    pub contested: Arc<ContestedCache>,
     /// End of the server: a request that waits is answered at once.
     pub stop: CancellationToken,
     /// Who may use the remote admin listener; only on that.
@@ -60,6 +66,9 @@ impl Shared {
     /// Maximum number of waiting requests.
     pub const MAX_WAITS: usize = 64;
 
+    /// Maximum number of event streams.
+    pub const MAX_STREAMS: usize = 32;
+
     /// Creates the state of one listener.
     #[must_use]
     pub fn new(inside: Arc<dyn AdminBackend>, surface: Surface) -> Self {
@@ -68,6 +77,8 @@ impl Shared {
             surface,
             work: Arc::new(Semaphore::new(Self::MAX_WORK)),
             waits: Arc::new(Semaphore::new(Self::MAX_WAITS)),
+            streams: Arc::new(Semaphore::new(Self::MAX_STREAMS)),
+            contested: Arc::default(),
             stop: CancellationToken::new(),
             remote: None,
         }

@@ -193,6 +193,12 @@ pub struct GetArgs {
     /// Only this registry
     #[arg(long)]
     pub registry: Option<String>,
+    /// Only items with this text in a name, host, address or namespace: services, endpoints, clients and policies
+    #[arg(long, value_name = "TEXT")]
+    pub search: Option<String>,
+    /// At most this many items
+    #[arg(long, value_name = "NUMBER", value_parser = lists::limit)]
+    pub limit: Option<String>,
     /// Only resources of this type
     #[arg(long = "type", value_name = "TYPE", value_enum)]
     pub kind: Option<XdsType>,

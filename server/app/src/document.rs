@@ -3,6 +3,7 @@
 //! Every answer of `/debug` is one document shaped as a Kubernetes list. The JSON is a contract: fields are
 //! added, and never renamed or redefined. Builders are pure functions over a catalog without I/O.
 
+pub mod bounded;
 pub mod clients;
 pub mod cluster_check;
 pub mod clusters;
@@ -13,6 +14,7 @@ pub mod finding;
 pub mod gateways;
 pub mod guard;
 pub mod merges;
+pub mod page;
 pub mod policies;
 mod policy_spec;
 pub mod receipts;
@@ -22,6 +24,7 @@ pub mod routes;
 pub mod services;
 pub mod short_name;
 pub mod state;
+pub mod timeline;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,6 +40,7 @@ pub use finding::{Finding, Findings, Outcome, TriedCluster};
 pub use gateways::GatewayItem;
 pub use guard::HeldItem;
 pub use merges::{MergeItem, NamedItem};
+pub use page::Page;
 pub use policies::PolicyItem;
 pub use receipts::{LeavePlan, PlanItem, ReceiptItem};
 pub use registries::RegistryItem;
@@ -44,6 +48,7 @@ pub use resources::{DiffItem, ResourceItem};
 pub use routes::RouteItem;
 pub use services::ServiceItem;
 pub use state::StateDocument;
+pub use timeline::TimelineItem;
 
 /// Version of all documents.
 pub const API_VERSION: &str = "tributary.dev/v1";
@@ -74,12 +79,15 @@ pub struct Metadata {
     pub as_of: String,
     /// Generation of the catalog that the list shows; the parameter `after` takes it.
     pub resource_version: String,
-    /// Number of items beyond the limit.
+    /// Number of matching items after the last one of the list.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remaining: usize,
     /// Replicas that did not answer, with the reason; only in documents that a command merged from several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<String>,
+    /// Number of matching items, before, in and after the list; only in lists that have pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
     /// What an operator should know about the choice of the clients, such as streams that share a node id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -97,6 +105,14 @@ impl<T> List<T> {
     pub fn new(kind: &str, mut items: Vec<T>, mut metadata: Metadata, limit: usize) -> Self {
         metadata.remaining = items.len().saturating_sub(limit);
         items.truncate(limit);
+        Self { api_version: API_VERSION.to_owned(), kind: kind.to_owned(), metadata, items }
+    }
+    /// Returns a list of one page.
+    #[must_use]
+    pub fn of_page(kind: &str, page: Page<T>, mut metadata: Metadata, filter: &Filter) -> Self {
+        let Page { items, total } = page;
+        metadata.total = Some(total);
+        metadata.remaining = total.saturating_sub(filter.offset().saturating_add(items.len()));
         Self { api_version: API_VERSION.to_owned(), kind: kind.to_owned(), metadata, items }
     }
 }
@@ -118,6 +134,7 @@ impl Metadata {
             resource_version: generation.to_string(),
             remaining: 0,
             silent: Vec::new(),
+            total: None,
             notes: Vec::new(),
             sources: Vec::new(),
         }

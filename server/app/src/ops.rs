@@ -5,6 +5,7 @@
 //! every decision.
 
 pub mod backend;
+pub mod change_feed;
 pub mod cluster_log;
 pub mod clusters;
 pub mod counts;
@@ -35,4 +36,5 @@ pub mod start_log;
 pub mod state;
 pub mod status_log;
 mod taken_addresses;
+pub mod timeline;
 mod ways;

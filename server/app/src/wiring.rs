@@ -37,11 +37,13 @@ use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::ops::backend::LiveBackend;
+use crate::ops::change_feed::ChangeFeed;
 use crate::ops::clusters::board::Board;
 use crate::ops::clusters::objects::ClusterObjects;
 use crate::ops::clusters::tries::{ConfiguredTry, Tries};
 use crate::ops::receipts::Receipts;
-use crate::ops::{cluster_log, start_log, status_log};
+use crate::ops::timeline::Timeline;
+use crate::ops::{change_feed, cluster_log, start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use factories::Factories;
@@ -164,6 +166,8 @@ impl Bound {
             remotes: board.clone(),
             tries,
             objects: ClusterObjects::default(),
+            changes: ChangeFeed::default(),
+            timeline: Timeline::default(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(live.objects.clone().follow(handle.clone(), stop.clone()));
@@ -201,6 +205,7 @@ impl Bound {
         tasks.spawn(start_log::when_ready(handle, stop.clone()));
         tasks.spawn(status_log::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(cluster_log::run(Arc::clone(&live), stop.clone()));
+        tasks.spawn(change_feed::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(configured_credentials::run(
             credentials.0,
             credentials.1,

@@ -107,7 +107,7 @@ impl RemovalGuard {
         all.filter(|(of, _)| *of == shard).map(|(_, item)| item.clone()).collect()
     }
     /// Returns every hold.
-    pub(crate) fn holds(&self) -> impl Iterator<Item = (&HoldKey, &Hold)> {
+    pub(crate) fn holds(&self) -> impl ExactSizeIterator<Item = (&HoldKey, &Hold)> {
         self.holds.iter()
     }
     /// Returns the number of holds of a shard.

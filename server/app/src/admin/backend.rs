@@ -12,12 +12,13 @@ use tributary_xds::answers::ResourceType;
 use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
-    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem,
-    TriedCluster,
+    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
+    RegistryItem, TriedCluster,
 };
 use crate::ops::diff::Differences;
 use crate::ops::resources::{ResourceRequest, Resources};
 use crate::ops::routes::Routes;
+use crate::ops::timeline::Timeline;
 
 /// The running server. Methods return at once, or after one batch of the core, unless their description differs.
 #[async_trait]
@@ -37,12 +38,16 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn explained_readiness(&self) -> Readiness;
     /// Whether the core still processes batches, whatever the state of the registries.
     async fn is_alive(&self) -> bool;
-    /// Connected clients.
-    async fn clients(&self) -> Vec<ClientItem>;
+    /// Versions of what the documents show, as they change; a receiver soon gets the current ones.
+    fn changes(&self) -> watch::Receiver<Versions>;
+    /// The last changes of the server.
+    fn timeline(&self) -> Timeline;
+    /// Connected clients that match a filter.
+    async fn clients(&self, filter: Filter) -> Page<ClientItem>;
     /// Whether listeners of a connected sidecar bind their ports.
     fn has_binding_client(&self) -> bool;
-    /// Policies that match a filter, and the number beyond its limit.
-    async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize);
+    /// Policies that match a filter.
+    async fn policies(&self, filter: Filter) -> Page<PolicyItem>;
     /// Registries.
     async fn registries(&self) -> Vec<RegistryItem>;
     /// Receipts of removed clusters, the newest first.
@@ -81,6 +86,23 @@ pub trait AdminBackend: Send + Sync + 'static {
     fn config(&self) -> Value;
     /// Every metric, computed now.
     async fn samples(&self) -> Vec<Sample>;
+}
+
+/// Versions of what the documents show. A reader compares them with those that it has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Versions {
+    /// Generation of the catalog.
+    pub generation: u64,
+    /// Number of changes of registries and clusters.
+    pub registries: u64,
+    /// Number of changes of clients.
+    pub clients_changes: u64,
+    /// Number of connected clients.
+    pub clients: u64,
+    /// Number of held removals.
+    pub held: u64,
+    /// Number of the last entry of the timeline.
+    pub timeline: u64,
 }
 
 /// Error for an unknown name; the text lists the known ones.

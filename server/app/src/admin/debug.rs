@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tributary_model::{Catalog, Code};
@@ -15,7 +16,9 @@ use tributary_model::{Catalog, Code};
 use super::Shared;
 use super::backend::{Answer, Explained};
 use super::routes::ROUTES;
-use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
+use crate::document::bounded::to_json;
+use crate::document::services::Contested;
+use crate::document::{Filter, List, Metadata, Page, endpoints as endpoint_list};
 use crate::document::{
     clusters as cluster_list, gateways as gateway_list, guard as held_list, merges as merge_list,
     registries as registry_list, services as service_list,
@@ -37,15 +40,32 @@ pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
 
 /// Services.
 pub async fn services(State(shared): State<Shared>, params: Params<Filter>) -> Response {
-    let inside = Arc::clone(&shared.inside);
+    let (inside, cache) = (Arc::clone(&shared.inside), Arc::clone(&shared.contested));
     catalog_list(shared, params, "ServiceList", move |catalog, filter| {
         filter.complete_name(catalog)?;
-        let mut items = service_list::list(catalog, filter, inside.has_binding_client());
-        let more = items.len().saturating_sub(filter.limit());
-        items.truncate(filter.limit());
-        Ok((items, more))
+        let contested = cache.of(catalog, inside.has_binding_client());
+        Ok(service_list::list(catalog, filter, &contested))
     })
     .await
+}
+
+/// What services contest, compared once for each generation: it concerns all services, whatever the page.
+#[derive(Debug, Default)]
+pub struct ContestedCache(Mutex<Option<(u64, bool, Arc<Contested>)>>);
+
+impl ContestedCache {
+    /// Compares the services of a generation, unless they were; other requests wait for it. Called on blocking threads.
+    fn of(&self, catalog: &Catalog, has_binding: bool) -> Arc<Contested> {
+        let mut last = self.0.lock();
+        if let Some((generation, binding, contested)) = &*last
+            && (*generation, *binding) == (catalog.generation, has_binding)
+        {
+            return Arc::clone(contested);
+        }
+        let contested = Arc::new(Contested::of(catalog, has_binding));
+        *last = Some((catalog.generation, has_binding, Arc::clone(&contested)));
+        contested
+    }
 }
 
 /// Endpoints.
@@ -77,10 +97,10 @@ pub async fn policies(State(shared): State<Shared>, params: Params<Filter>) -> R
     if let Err(ambiguous) = filter.complete(&shared.inside.catalog()) {
         return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &ambiguous);
     }
-    let (items, more) = shared.inside.policies(filter).await;
-    let mut list = List::new("PolicyList", items, metadata(&shared, &shared.inside.catalog()), usize::MAX);
-    list.metadata.remaining = more;
-    Json(list).into_response()
+    let page = shared.inside.policies(filter.clone()).await;
+    let list = List::of_page("PolicyList", page, metadata(&shared, &shared.inside.catalog()), &filter);
+    // the spec of a policy that the request names is not cut
+    if filter.name.is_some() { Json(list).into_response() } else { bounded(&list) }
 }
 
 /// Clients.
@@ -90,9 +110,8 @@ pub async fn clients(State(shared): State<Shared>, params: Params<Filter>) -> Re
         Err(refusal) => return *refusal,
     };
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
-    let items = client_list::list(shared.inside.clients().await, &filter);
-    Json(List::new("ClientList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
-        .into_response()
+    let page = shared.inside.clients(filter.clone()).await;
+    bounded(&List::of_page("ClientList", page, metadata(&shared, &shared.inside.catalog()), &filter))
 }
 
 /// Registries.
@@ -104,8 +123,7 @@ pub async fn registries(State(shared): State<Shared>, params: Params<Filter>) ->
     wait(&shared, filter.after).await;
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let items = registry_list::list(shared.inside.registries().await, &filter);
-    Json(List::new("RegistryList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
-        .into_response()
+    bounded(&List::new("RegistryList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
 }
 
 /// Receipts of removed clusters. Not `async`: nothing is waited for.
@@ -158,8 +176,7 @@ pub async fn clusters(State(shared): State<Shared>, params: Params<Filter>) -> R
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let (items, sources) = shared.inside.clusters().await;
     let metadata = Metadata { sources, ..metadata(&shared, &shared.inside.catalog()) };
-    Json(List::new("ClusterList", cluster_list::list(items, &filter), metadata, filter.limit()))
-        .into_response()
+    bounded(&List::new("ClusterList", cluster_list::list(items, &filter), metadata, filter.limit()))
 }
 
 /// Held removals.
@@ -170,8 +187,7 @@ pub async fn guard(State(shared): State<Shared>, params: Params<Filter>) -> Resp
     };
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let items = held_list::list(shared.inside.held().await, &filter);
-    Json(List::new("HeldList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
-        .into_response()
+    bounded(&List::new("HeldList", items, metadata(&shared, &shared.inside.catalog()), filter.limit()))
 }
 
 /// Parameters of `release`.
@@ -260,14 +276,14 @@ fn explained(shared: &Shared, kind: &str, found: Explained) -> Response {
         Ok(Answer { items, notes, .. }) => {
             let metadata = Metadata { notes, ..metadata(shared, &shared.inside.catalog()) };
             let limit = crate::document::ExplainItem::MAX;
-            Json(List::new(kind, items, metadata, limit)).into_response()
+            bounded(&List::new(kind, items, metadata, limit))
         }
         Err(what) => problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &what),
     }
 }
 
-/// Items of a list and the number of those left out; a name that is ambiguous or not found is an error.
-type Made<T> = Result<(Vec<T>, usize), String>;
+/// Page of a list; a name that is ambiguous or not found is an error.
+type Made<T> = Result<Page<T>, String>;
 
 /// Builds a list from the catalog on a blocking thread.
 async fn catalog_list<T: Serialize + Send + 'static>(
@@ -286,13 +302,10 @@ async fn catalog_list<T: Serialize + Send + 'static>(
         let _permit = permit;
         let catalog = shared.inside.catalog();
         let made = filter.complete(&catalog).and_then(|()| make(&catalog, &mut filter));
-        let (items, more) = match made {
-            Ok(made) => made,
-            Err(ambiguous) => return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &ambiguous),
-        };
-        let mut list = List::new(kind, items, metadata(&shared, &catalog), usize::MAX);
-        list.metadata.remaining = more;
-        Json(list).into_response()
+        match made {
+            Ok(page) => bounded(&List::of_page(kind, page, metadata(&shared, &catalog), &filter)),
+            Err(ambiguous) => problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &ambiguous),
+        }
     });
     made.await
         .unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, None, "the list could not be built"))
@@ -315,6 +328,14 @@ async fn wait(shared: &Shared, after: Option<u64>) {
     tokio::select! {
         _ = tokio::time::timeout(WAIT, changed) => {}
         () = shared.stop.cancelled() => {}
+    }
+}
+
+/// Answers with a document whose texts are bounded.
+pub(super) fn bounded(document: &impl Serialize) -> Response {
+    match to_json(document) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, None, "the document could not be written"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use axum::routing::{MethodRouter, get, post};
 
-use super::{Shared, Surface, debug, health, resources, state};
+use super::{Shared, Surface, debug, events, health, resources, state};
 
 /// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +67,17 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::index),
     },
     Route {
+        path: "/debug/events",
+        access: Access::Loopback,
+        changes: false,
+        about: "server-sent events, for programs that show what is served: `change` with the generation, the clients, the held removals, what changed, and the last entry of the timeline; one at once, then at most 20 a second; 503 beyond 32 streams",
+        handler: || get(events::events),
+    },
+    Route {
         path: "/debug/services",
         access: Access::Loopback,
         changes: false,
-        about: "ServiceList: services, merged; takes `name`, `namespace`, `host`, `registry`, `limit`, `after`",
+        about: "ServiceList: services, merged; takes `name`, `namespace`, `host`, `registry`, `search` (a part of a host, address or namespace), `offset`, `limit`, `after`; `metadata.total` counts the matches",
         handler: || get(debug::services),
     },
     Route {
@@ -84,28 +91,28 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/merges",
         access: Access::Loopback,
         changes: false,
-        about: "MergeList: services with the same name in a cluster and in Consul, with the result of the merge rule; same parameters",
+        about: "MergeList: services with the same name in a cluster and in Consul, with the result of the merge rule; takes `name`, `namespace`, `host`, `registry`, `offset`, `limit`, `after`",
         handler: || get(debug::merges),
     },
     Route {
         path: "/debug/gateways",
         access: Access::Loopback,
         changes: false,
-        about: "GatewayList: gateways of networks, each with its address, the object that declares it, and what it lacks to be used; takes `name`, `namespace`, `limit`, `after`",
+        about: "GatewayList: gateways of networks, each with its address, the object that declares it, and what it lacks to be used; takes `name`, `namespace`, `offset`, `limit`, `after`",
         handler: || get(debug::gateways),
     },
     Route {
         path: "/debug/policies",
         access: Access::Loopback,
         changes: false,
-        about: "PolicyList: policies, such as Sidecars, DestinationRules, VirtualServices, EnvoyFilters, Gateways, PeerAuthentications, AuthorizationPolicies and RequestAuthentications, with their sources and conditions; takes `name`, `namespace`, `host`, `registry`, `limit`, `after`",
+        about: "PolicyList: policies, such as Sidecars, DestinationRules, VirtualServices, EnvoyFilters, Gateways, PeerAuthentications, AuthorizationPolicies and RequestAuthentications, with their sources and conditions; takes `name`, `namespace`, `host`, `registry`, `search`, `offset`, `limit`, `after`; texts longer than 4 KiB are cut unless `name` is given",
         handler: || get(debug::policies),
     },
     Route {
         path: "/debug/clients",
         access: Access::Loopback,
         changes: false,
-        about: "ClientList: connected clients with sent and acked versions and NACK text; takes `name`, `namespace`, `limit`",
+        about: "ClientList: connected clients with sent and acked versions and NACK text; takes `name`, `namespace`, `search` (a part of an id, address, identity or namespace), `offset`, `limit`",
         handler: || get(debug::clients),
     },
     Route {

@@ -2,6 +2,12 @@
 
 use clap::ValueEnum;
 
+/// Reads the number of items, as the query of a list has it.
+pub(super) fn limit(text: &str) -> Result<String, String> {
+    let number: usize = text.parse().map_err(|_| "write a number".to_owned())?;
+    Ok(number.to_string())
+}
+
 /// Lists of a running server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Resource {

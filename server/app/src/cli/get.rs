@@ -50,6 +50,8 @@ pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
         ("namespace", args.namespace.as_deref()),
         ("host", args.host.as_deref()),
         ("registry", args.registry.as_deref()),
+        ("search", args.search.as_deref()),
+        ("limit", args.limit.as_deref()),
     ]
 }
 

@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::filter::Filter;
-use super::short_name;
-
 /// One stream of one client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,16 +90,4 @@ pub struct ClientTypeItem {
     /// Time since the last response, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_millis_ago: Option<u64>,
-}
-
-/// Returns the clients that match the filter, ordered by id.
-#[must_use]
-pub fn list(mut clients: Vec<ClientItem>, filter: &Filter) -> Vec<ClientItem> {
-    clients.retain(|client| {
-        let of_pod = || filter.name.as_deref().is_some_and(|name| short_name::is_pod(&client.id, name));
-        (filter.takes_name(&client.id) || filter.takes_name(&client.connection) || of_pod())
-            && filter.namespace.as_deref().is_none_or(|wanted| wanted == client.namespace)
-    });
-    clients.sort_by(|a, b| (&a.id, &a.connection).cmp(&(&b.id, &b.connection)));
-    clients
 }

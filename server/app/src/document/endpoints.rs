@@ -1,6 +1,7 @@
 //! Endpoints as documents, each with its source (law 12).
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use tributary_answer::endpoint_freshness;
@@ -8,8 +9,8 @@ use tributary_model::{
     Address, AddressRef, Catalog, EndpointSource, Freshness, PortView, ServiceView, ShardPriority,
 };
 
-use super::ObjectItem;
 use super::filter::Filter;
+use super::{ObjectItem, Page};
 
 /// One endpoint of one service port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,60 +70,93 @@ pub struct EndpointItem {
     pub demoted: bool,
 }
 
-/// Returns the endpoints that match the filter, ordered by host, namespace precedence, port and source.
+/// Returns the endpoints that match the filter, ordered by host, namespace precedence, port and source. Without a name or a searched
+/// address it walks no endpoint off the page.
 #[must_use]
-pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<EndpointItem>, usize) {
-    let mut out = Gathered { items: Vec::new(), more: 0, limit: filter.limit() };
-    for (host, entry) in catalog.hosts.iter().filter(|(host, _)| filter.takes_host(host.as_str())) {
-        let _ = host;
+pub fn list(catalog: &Catalog, filter: &Filter) -> Page<EndpointItem> {
+    let mut out = Gathered { page: Page::default(), name: String::new() };
+    for (_, entry) in catalog.hosts.iter().filter(|(host, _)| filter.takes_host(host.as_str())) {
         for view in entry.claimants.iter().filter(|v| filter.takes_namespace(v.key.namespace.as_str())) {
+            let is_found = filter.finds([view.key.host.as_str(), view.key.namespace.as_str()]);
             for port in view.ports.iter() {
-                gather(catalog, filter, view, port, &mut out);
+                gather((catalog, filter), (view, port), is_found, &mut out);
             }
         }
     }
-    (out.items, out.more)
+    out.page
 }
 
-/// Items up to the limit; further items are counted, not built.
+/// Items of the page, and the name of the endpoint that is compared.
 struct Gathered {
-    items: Vec<EndpointItem>,
-    more: usize,
-    limit: usize,
+    page: Page<EndpointItem>,
+    name: String,
 }
 
-fn gather(catalog: &Catalog, filter: &Filter, view: &ServiceView, port: &PortView, out: &mut Gathered) {
+/// Adds the endpoints of a port. `is_found` is whether the service has the searched text, so that each of its endpoints matches.
+fn gather(
+    (catalog, filter): (&Catalog, &Filter),
+    (view, port): (&ServiceView, &PortView),
+    is_found: bool,
+    out: &mut Gathered,
+) {
     for source in port.endpoints.inputs.sources.iter() {
         if !filter.takes_registry(source.shard.registry.name.as_str()) {
             continue;
         }
+        if is_found && filter.name.is_none() && out.page.skip(served(source), filter) {
+            continue;
+        }
         for (i, address) in source.group.addresses.iter().enumerate() {
-            let Some(endpoint) = name(source, address) else { continue };
-            if !filter.name.as_deref().is_none_or(|wanted| is_named(&endpoint, wanted)) {
+            if !write_name(&mut out.name, source, address)
+                || filter.name.as_deref().is_some_and(|wanted| !is_named(&out.name, wanted))
+                || !(is_found || filter.finds([&*out.name]))
+            {
                 continue;
             }
-            if out.items.len() >= out.limit {
-                out.more += 1;
-                continue;
+            if out.page.wants_next(filter) {
+                let endpoint = out.name.clone();
+                out.page.items.push(item(catalog, view, port, source, (i, address), endpoint));
             }
-            out.items.push(item(catalog, view, port, source, (i, address), endpoint));
+            out.page.total += 1;
         }
     }
+}
+
+/// Returns the number of addresses of a source that have a port for the service port.
+fn served(source: &EndpointSource) -> usize {
+    let has_port = |set: usize| {
+        let index = source.ports.get(set).copied().flatten();
+        let ports = source.group.port_sets.get(set);
+        index.zip(ports).is_some_and(|(index, ports)| usize::from(index) < ports.len())
+    };
+    if (0..source.group.port_sets.len()).all(has_port) {
+        return source.group.addresses.len();
+    }
+    source.group.addresses.iter().filter(|address| has_port(usize::from(address.port_set))).count()
 }
 
 /// Returns the endpoint's name, or `None` if the address has no port for this service port.
 #[must_use]
 pub fn name(source: &EndpointSource, address: &Address) -> Option<String> {
-    let index = (*source.ports.get(usize::from(address.port_set))?)?;
-    let number = source.group.ports(address).get(usize::from(index))?.number;
+    let mut out = String::new();
+    write_name(&mut out, source, address).then_some(out)
+}
+
+/// Replaces a text by the endpoint's name. Returns false if the address has no port for this service port.
+fn write_name(out: &mut String, source: &EndpointSource, address: &Address) -> bool {
+    let index = source.ports.get(usize::from(address.port_set)).copied().flatten();
+    let port = index.and_then(|index| source.group.ports(address).get(usize::from(index)));
+    let Some(number) = port.map(|port| port.number) else { return false };
     let text = source.group.name(address).unwrap_or_default();
-    Some(match (address.at, number) {
-        (AddressRef::Ip(ip), Some(port)) => std::net::SocketAddr::new(ip, port.get()).to_string(),
-        (AddressRef::Ip(ip), None) => ip.to_string(),
-        (AddressRef::Name(_), Some(port)) => format!("{text}:{port}"),
-        (AddressRef::Name(_), None) => text.to_owned(),
-        (AddressRef::Unix(_), _) => format!("unix:{text}"),
-    })
+    out.clear();
+    let written = match (address.at, number) {
+        (AddressRef::Ip(ip), Some(port)) => write!(out, "{}", std::net::SocketAddr::new(ip, port.get())),
+        (AddressRef::Ip(ip), None) => write!(out, "{ip}"),
+        (AddressRef::Name(_), Some(port)) => write!(out, "{text}:{port}"),
+        (AddressRef::Name(_), None) => write!(out, "{text}"),
+        (AddressRef::Unix(_), _) => write!(out, "unix:{text}"),
+    };
+    written.is_ok()
 }
 
 /// Whether `wanted` is this endpoint's name, or its address without the port.
@@ -132,7 +166,9 @@ pub fn is_named(endpoint: &str, wanted: &str) -> bool {
         return true;
     }
     let Some((address, _)) = endpoint.rsplit_once(':') else { return false };
-    let bare = |text: &str| text.trim_start_matches('[').trim_end_matches(']').to_owned();
+    fn bare(text: &str) -> &str {
+        text.trim_start_matches('[').trim_end_matches(']')
+    }
     match (bare(address).parse::<std::net::IpAddr>(), bare(wanted).parse::<std::net::IpAddr>()) {
         (Ok(a), Ok(b)) => a == b,
         _ => address == wanted,

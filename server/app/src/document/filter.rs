@@ -17,6 +17,10 @@ pub struct Filter {
     pub host: Option<String>,
     /// Registry.
     pub registry: Option<String>,
+    /// Text that a name, host, address or namespace of an item contains, in upper or lower case.
+    pub search: Option<String>,
+    /// Number of matching items before the first one of the answer.
+    pub offset: Option<usize>,
     /// Maximum number of items; at most [`Filter::MAX`].
     pub limit: Option<usize>,
     /// Waits, for some seconds at most, until the catalog generation differs from this one.
@@ -34,10 +38,19 @@ impl Filter {
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(Self::MAX).min(Self::MAX)
     }
+    /// Returns the number of items before the first one of the answer.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset.unwrap_or_default()
+    }
+    /// Whether any of the texts contains the searched one.
+    pub fn finds<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> bool {
+        self.search.as_deref().is_none_or(|wanted| texts.into_iter().any(|text| contains(text, wanted)))
+    }
     /// Whether every text is within the bound.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
-        let parts = [&self.name, &self.namespace, &self.host, &self.registry];
+        let parts = [&self.name, &self.namespace, &self.host, &self.registry, &self.search];
         parts.into_iter().flatten().all(|text| text.len() <= Self::MAX_TEXT)
     }
     /// Completes a short host name; an ambiguous one is an error with its candidates.
@@ -99,9 +112,26 @@ pub fn same_host(wanted: &str, host: &str) -> bool {
     wanted.strip_suffix('.').unwrap_or(wanted).eq_ignore_ascii_case(host)
 }
 
+/// Whether a text contains another one, in upper or lower case of ASCII letters.
+fn contains(text: &str, wanted: &str) -> bool {
+    let mut windows = text.as_bytes().windows(wanted.len().max(1));
+    wanted.is_empty() || windows.any(|part| part.eq_ignore_ascii_case(wanted.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn search_finds_a_part_in_any_case() {
+        let finds = |wanted: &str, texts: &[&str]| {
+            let filter = Filter { search: Some(wanted.to_owned()), ..Filter::default() };
+            filter.finds(texts.iter().copied())
+        };
+        assert!(finds("PAY", &["cart", "api.pay.shop"]) && finds("", &["x"]) && finds("é", &["café"]));
+        assert!(!finds("pay", &["pa", "y"]) && !finds("pay", &[]) && !finds("payments", &["pay"]));
+        assert!(Filter::default().finds([]));
+    }
 
     #[test]
     fn object_is_named_with_or_without_namespace_and_kind() {

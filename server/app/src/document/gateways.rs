@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tributary_model::{Catalog, Gateway, GatewayAddress, GatewayKey, Mono, PortNumber};
 
-use super::ObjectItem;
 use super::filter::Filter;
+use super::{ObjectItem, Page};
 
 /// One gateway: an address of the object that declares it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,12 +40,9 @@ pub struct GatewayItem {
 
 /// Returns the gateways that match the filter, ordered by network, cluster and object.
 #[must_use]
-pub fn list(catalog: &Catalog, filter: &Filter, now: Mono) -> (Vec<GatewayItem>, usize) {
+pub fn list(catalog: &Catalog, filter: &Filter, now: Mono) -> Page<GatewayItem> {
     let all = catalog.gateways.iter().map(|(key, gateway)| item(catalog, (key, gateway), now));
-    let mut items: Vec<GatewayItem> = all.filter(|item| takes(filter, item)).collect();
-    let more = items.len().saturating_sub(filter.limit());
-    items.truncate(filter.limit());
-    (items, more)
+    Page::of(all.filter(|item| takes(filter, item)), filter, |item| item)
 }
 
 /// Whether the filter matches: by the network, the address or the object as the name, and by the namespace of the object.

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use tributary_model::{Catalog, NameOutcome, NamedService, SameName};
 
+use super::Page;
 use super::filter::Filter;
 
 /// Services of one name.
@@ -42,7 +43,7 @@ pub struct NamedItem {
 
 /// Returns the names that match the filter, in order.
 #[must_use]
-pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<MergeItem>, usize) {
+pub fn list(catalog: &Catalog, filter: &Filter) -> Page<MergeItem> {
     let takes = |item: &MergeItem| {
         let any = |takes: &dyn Fn(&NamedItem) -> bool| item.services.iter().any(takes);
         filter.takes_name(&item.name)
@@ -50,11 +51,7 @@ pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<MergeItem>, usize) {
             && any(&|service| filter.takes_namespace(&service.namespace))
             && any(&|service| service.registries.iter().any(|name| filter.takes_registry(name)))
     };
-    let mut items: Vec<MergeItem> =
-        catalog.same_names.values().map(|same| item(same)).filter(takes).collect();
-    let more = items.len().saturating_sub(filter.limit());
-    items.truncate(filter.limit());
-    (items, more)
+    Page::of(catalog.same_names.values().map(|same| item(same)).filter(takes), filter, |item| item)
 }
 
 fn item(same: &SameName) -> MergeItem {

@@ -1,8 +1,9 @@
 //! Policies as documents: their source, what they select, their spec, and the conditions that concern them.
 
 mod facts;
+mod listed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,15 +12,16 @@ use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
     AttributeMatch, AuthorizationRule, Catalog, Code, Collection, CollectionKind, Condition,
-    ForwardingGateway, HostImport, HostPattern, Hostname, Labels, Namespace, ObjectId, Policy, PolicyKey,
-    PolicyKind, PolicyView, TokenKeys, TokenRule,
+    ForwardingGateway, HostImport, Labels, Namespace, ObjectId, Policy, PolicyKey, PolicyKind, PolicyView,
+    TokenKeys, TokenRule,
 };
 use tributary_xds::answers::{RefusedPatches, UsedPatches};
 
 use super::endpoints::freshness_text;
 use super::filter::Filter;
 use super::policy_spec::spec;
-use super::{ConditionItem, ObjectItem, timestamp};
+use super::{ConditionItem, ObjectItem, Page, timestamp};
+use listed::{Listed, matches};
 
 /// One policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,89 +123,41 @@ impl RejectedPatch {
     }
 }
 
-/// Returns the policies that match the filter, in order, and the number beyond its limit.
+/// Returns the policies that match the filter, in order. Judges and describes those of the page only.
 #[must_use]
-pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<PolicyItem>, usize) {
-    let wanted = |key: &PolicyKey| takes(catalog, filter, key);
+pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> Page<PolicyItem> {
+    let page = Page::of(matches(catalog, facts, filter), filter, |one| one);
+    let keys: BTreeSet<&PolicyKey> = page.items.iter().filter_map(Listed::key).collect();
     let beside = Beside { clients: &facts.clients, elsewhere: None };
-    let more = policy_conditions(catalog, beside, &wanted);
-    let served = facts.problems.iter().filter(|problem| !is_of_unserved_kind(problem));
-    let known = served.filter_map(|problem| Some((of_problem(problem)?, problem)));
-    let mut problems: BTreeMap<(&str, PolicyKey), &ProblemView> = known.collect();
-    let of_registry = |name: &str| filter.takes_registry(name);
-    let (mut items, mut specs) = (BTreeMap::new(), MAX_SPEC_ITEMS);
-    for (key, view) in catalog.policies.iter().filter(|(key, _)| wanted(key)) {
-        let registry = view.shard.registry.name.as_str();
-        let problem = problems.remove(&(registry, key.clone()));
-        if of_registry(registry) {
-            let mut conditions = more.get(key).cloned().unwrap_or_default();
+    let more = policy_conditions(catalog, beside, &|key| keys.contains(key));
+    let problems = facts.by_policy();
+    let mut specs = MAX_SPEC_ITEMS;
+    let mut build = |one: &Listed<'_>| match one {
+        Listed::Served(key, view) => {
+            let problem = problems.get(&(view.shard.registry.name.as_str(), (*key).clone())).copied();
+            let mut conditions = more.get(*key).cloned().unwrap_or_default();
             conditions.extend(facts.conditions(key, view));
             let spec = bounded_spec(view, &mut specs);
-            items.insert(key.clone(), PolicyItem { spec, ..item(catalog, key, view, &conditions, problem) });
+            PolicyItem { spec, ..item(catalog, key, view, &conditions, problem) }
         }
-    }
-    for ((registry, key), problem) in problems {
-        if wanted(&key) && of_registry(registry) && !catalog.policies.contains_key(&key) {
-            let reason = format!("not valid: {}", described(problem));
-            items.entry(key).or_insert_with(|| without_version(problem, reason));
-        }
-    }
-    let mut items: Vec<PolicyItem> = items.into_values().collect();
-    items.extend(of_unserved_kinds(&facts.problems, filter));
-    let remaining = items.len().saturating_sub(filter.limit());
-    items.truncate(filter.limit());
-    (items, remaining)
+        Listed::Invalid(problem) => without_version(problem, format!("not valid: {}", described(problem))),
+        Listed::OtherKind(problem) => without_version(problem, described(problem)),
+    };
+    Page { items: page.items.iter().map(&mut build).collect(), total: page.total }
 }
 
-/// Whether the filter matches. The filter's host is one of those that the policy concerns, also by a wildcard.
-fn takes(catalog: &Catalog, filter: &Filter, key: &PolicyKey) -> bool {
-    let policy = || catalog.policies.get(key).map(|view| view.policy());
-    takes_object(filter, key.kind.as_str(), key.namespace.as_str(), &key.name)
-        && filter.host.as_deref().is_none_or(|host| {
-            policy().is_some_and(|policy| concerns(policy, key, catalog.settings.domain(), host))
-        })
-}
-
-/// Whether a policy concerns a host.
-fn concerns(policy: &Policy, key: &PolicyKey, domain: &str, host: &str) -> bool {
-    let Ok(host) = Hostname::new(host) else { return false };
-    let matches = |pattern: &HostPattern| pattern.completed(key.namespace.as_str(), domain).matches(&host);
-    match policy {
-        Policy::Sidecar(_)
-        | Policy::EnvoyFilter(_)
-        | Policy::PeerAuthentication(_)
-        | Policy::AuthorizationPolicy(_)
-        | Policy::RequestAuthentication(_) => false,
-        Policy::Gateway(of) => forwarded(of).any(|import| import.host.matches(&host)),
-        Policy::DestinationRule(of) => matches(&of.host),
-        Policy::VirtualService(of) => of.hosts.iter().any(matches),
+impl PolicyFacts {
+    /// Returns the problems of policies, by registry and policy.
+    fn by_policy(&self) -> BTreeMap<(&str, PolicyKey), &ProblemView> {
+        let served = self.problems.iter().filter(|problem| !is_of_unserved_kind(problem));
+        served.filter_map(|problem| Some((of_problem(problem)?, problem))).collect()
     }
-}
-
-/// Whether the filter matches; the name of a kind matches each object of it, which no object has as its own name.
-fn takes_object(filter: &Filter, kind: &str, namespace: &str, name: &str) -> bool {
-    let is_of_kind = filter.name.as_deref() == Some(kind);
-    (is_of_kind || filter.takes_object(kind, namespace, name)) && filter.takes_namespace(namespace)
 }
 
 /// Whether a problem is that no object of this kind is served.
 #[must_use]
 pub fn is_of_unserved_kind(problem: &ProblemView) -> bool {
     problem.problem.code == Code::KIND_NOT_SERVED && !problem.object.id.namespace.is_empty()
-}
-
-/// Returns the objects whose kind is not served, in order.
-fn of_unserved_kinds(problems: &[ProblemView], filter: &Filter) -> Vec<PolicyItem> {
-    let is_wanted = |problem: &&ProblemView| {
-        let ObjectId { kind, namespace, name } = &problem.object.id;
-        filter.host.is_none()
-            && is_of_unserved_kind(problem)
-            && takes_object(filter, kind, namespace, name)
-            && filter.takes_registry(problem.registry.as_str())
-    };
-    let mut all: Vec<&ProblemView> = problems.iter().filter(is_wanted).collect();
-    all.sort_by(|a, b| (&a.object.id, &a.registry).cmp(&(&b.object.id, &b.registry)));
-    all.into_iter().map(|problem| without_version(problem, described(problem))).collect()
 }
 
 /// Returns the spec of a policy, as long as the specs of a list have not too many items.

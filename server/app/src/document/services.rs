@@ -10,7 +10,7 @@ use tributary_model::{
 };
 
 use super::filter::Filter;
-use super::{ConditionItem, ObjectItem};
+use super::{ConditionItem, ObjectItem, Page};
 
 /// One service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,41 +81,53 @@ pub struct DeclarationItem {
     pub export_to: Vec<String>,
 }
 
-/// Returns the services that match the filter, ordered by host and precedence. `has_binding` is whether listeners of a client
-/// bind their ports.
-#[must_use]
-pub fn list(catalog: &Catalog, filter: &Filter, has_binding: bool) -> Vec<ServiceItem> {
-    let takes_host = |host: &str| filter.takes_host(host);
-    let contested = contested(catalog, has_binding);
-    let of = |view: &ServiceView| contested.get(&view.key).map_or(&[][..], Vec::as_slice);
-    let hosts = catalog.hosts.iter().filter(|(host, _)| takes_host(host.as_str()));
-    let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
-    claims
-        .filter(|(_, view)| {
-            let (namespace, host) = (view.key.namespace.as_str(), view.key.host.as_str());
-            filter.takes_namespace(namespace) && filter.takes_object("Service", namespace, host)
-        })
-        .filter(|(_, view)| of_registry(view, filter))
-        .map(|(precedence, view)| {
-            let unread = catalog.unread_condition(view).into_iter();
-            item(precedence, view, &of(view).iter().cloned().chain(unread).collect::<Vec<_>>())
-        })
-        .collect()
+/// What services contest, also before a client: a plain sidecar meets all that is public, and one whose listeners bind
+/// their ports what shares a port.
+#[derive(Debug, Default)]
+pub struct Contested(BTreeMap<ServiceKey, Vec<Condition>>);
+
+impl Contested {
+    /// Compares all services. `has_binding` is whether listeners of a client bind their ports.
+    #[must_use]
+    pub fn of(catalog: &Catalog, has_binding: bool) -> Self {
+        let plain = ClientClass::new(ClientKind::Sidecar);
+        let mut out = contested_by_service(catalog, &plain);
+        let binding = has_binding.then(|| ClientClass { binds: true, ..plain });
+        let more = binding.map(|class| contested_by_service(catalog, &class)).unwrap_or_default();
+        for (key, found) in more {
+            let own = out.entry(key).or_default();
+            let new: Vec<Condition> = found.into_iter().filter(|one| !own.contains(one)).collect();
+            own.extend(new);
+        }
+        Self(out)
+    }
+    fn by(&self, view: &ServiceView) -> &[Condition] {
+        self.0.get(&view.key).map_or(&[][..], Vec::as_slice)
+    }
 }
 
-/// Returns what services contest, also before a client: a plain sidecar meets all that is public, and one whose listeners bind
-/// their ports what shares a port.
-fn contested(catalog: &Catalog, has_binding: bool) -> BTreeMap<ServiceKey, Vec<Condition>> {
-    let plain = ClientClass::new(ClientKind::Sidecar);
-    let mut out = contested_by_service(catalog, &plain);
-    let binding = has_binding.then(|| ClientClass { binds: true, ..plain });
-    let more = binding.map(|class| contested_by_service(catalog, &class)).unwrap_or_default();
-    for (key, found) in more {
-        let own = out.entry(key).or_default();
-        let new: Vec<Condition> = found.into_iter().filter(|one| !own.contains(one)).collect();
-        own.extend(new);
-    }
-    out
+/// Returns the services that match the filter, ordered by host and precedence. Walks no endpoint of a service off the page.
+#[must_use]
+pub fn list(catalog: &Catalog, filter: &Filter, contested: &Contested) -> Page<ServiceItem> {
+    let hosts = catalog.hosts.iter().filter(|(host, _)| filter.takes_host(host.as_str()));
+    let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
+    let matches = claims.filter(|(_, view)| {
+        let (namespace, host) = (view.key.namespace.as_str(), view.key.host.as_str());
+        filter.takes_namespace(namespace)
+            && filter.takes_object("Service", namespace, host)
+            && of_registry(view, filter)
+            && is_found(view, filter)
+    });
+    Page::of(matches, filter, |(precedence, view)| {
+        let unread = catalog.unread_condition(view).into_iter();
+        item(precedence, view, &contested.by(view).iter().cloned().chain(unread).collect::<Vec<_>>())
+    })
+}
+
+/// Whether the searched text is part of the host, the namespace or a virtual address.
+fn is_found(view: &ServiceView, filter: &Filter) -> bool {
+    filter.finds([view.key.host.as_str(), view.key.namespace.as_str()])
+        || addresses(view).iter().any(|address| filter.finds([&**address]))
 }
 
 fn of_registry(view: &ServiceView, filter: &Filter) -> bool {

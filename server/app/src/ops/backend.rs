@@ -14,6 +14,7 @@ use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
 
+use super::change_feed::ChangeFeed;
 use super::clusters::board::Board;
 use super::clusters::objects::ClusterObjects;
 use super::clusters::tries::Tries;
@@ -28,16 +29,17 @@ use super::removals;
 use super::report::{self, CoreReport, Report};
 use super::resources::{self, ResourceRequest, Resources};
 use super::routes::{self, Routes};
+use super::timeline::Timeline;
 use super::{metrics, notices, sessions::Sessions, state};
-use crate::admin::backend::{Answer, Explained, NotThere};
+use crate::admin::backend::{Answer, Explained, NotThere, Versions};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
 use crate::document::policies::{self, PolicyFacts, is_of_unserved_kind, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
-    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem,
-    TriedCluster,
+    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
+    RegistryItem, TriedCluster,
 };
 use crate::reload::Running;
 use crate::tokens::Tokens;
@@ -73,6 +75,10 @@ pub struct LiveBackend {
     pub tries: Tries,
     /// Objects of each cluster.
     pub objects: ClusterObjects,
+    /// Versions for event streams.
+    pub changes: ChangeFeed,
+    /// The last changes.
+    pub timeline: Timeline,
 }
 
 impl LiveBackend {
@@ -215,14 +221,20 @@ impl AdminBackend for LiveBackend {
     async fn is_alive(&self) -> bool {
         tokio::time::timeout(TURN, self.handle.inspect(|_| ())).await.is_ok_and(|answer| answer.is_ok())
     }
-    async fn clients(&self) -> Vec<ClientItem> {
+    fn changes(&self) -> watch::Receiver<Versions> {
+        self.changes.subscribe()
+    }
+    fn timeline(&self) -> Timeline {
+        self.timeline.clone()
+    }
+    async fn clients(&self, filter: Filter) -> Page<ClientItem> {
         let sessions = Arc::clone(&self.sessions);
-        run_blocking(move || sessions.items()).await
+        run_blocking(move || sessions.page(&filter)).await
     }
     fn has_binding_client(&self) -> bool {
         self.sessions.table.all().iter().any(|client| client.binds())
     }
-    async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize) {
+    async fn policies(&self, filter: Filter) -> Page<PolicyItem> {
         let problems = self.problems(|one| of_problem(one).is_some() || is_of_unserved_kind(one)).await;
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
         let make = move || {

@@ -84,7 +84,7 @@ impl ExplainRequest {
             limit: Some(Filter::MAX),
             ..Filter::default()
         };
-        let (items, _) = endpoints::list(&self.catalog, &filter);
+        let items = endpoints::list(&self.catalog, &filter).items;
         let keys: BTreeSet<ServiceKey> = items
             .iter()
             .filter_map(|item| {

@@ -1,6 +1,6 @@
 //! Connected clients as documents and for explanations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,6 +9,7 @@ use tributary_model::{Catalog, PolicyKey, Version};
 use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
 use tributary_xds::answers::{PatchedAnswers, RefusedPatch, ResourceType};
+use tributary_xds::client::ClientNode;
 use tributary_xds::counters::Counters;
 use tributary_xds::session::{Delivery, ResourceState, SentResource, SentView, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
@@ -17,7 +18,7 @@ use tributary_xds::transport::XdsServer;
 
 use super::counts::ServedCounts;
 use crate::document::clients::ClientTypeItem;
-use crate::document::{ClientItem, short_name};
+use crate::document::{ClientItem, Filter, Page, short_name};
 use crate::tokens::Tokens;
 
 /// Most bytes of sent resources that one answer decodes.
@@ -68,11 +69,24 @@ impl Sessions {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         self.counters.all()
     }
-    /// Returns every client.
+    /// Returns the clients that match the filter, ordered by id and connection. Describes those of its page only.
     #[must_use]
-    pub fn items(&self) -> Vec<ClientItem> {
+    pub fn page(&self, filter: &Filter) -> Page<ClientItem> {
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
-        self.table.rows(&catalog, now).into_iter().map(item).collect()
+        let all = self.table.all().into_iter().map(|connected| (connected.client(), connected));
+        let mut found: Vec<_> =
+            all.filter(|(node, connected)| takes(filter, &catalog, node, connected)).collect();
+        found.sort_by_cached_key(|(node, connected)| (Arc::clone(&node.id), connected.id.to_string()));
+        Page::of(found, filter, |(_, connected)| item(connected.row(&catalog, now)))
+    }
+    /// Returns the number of clients in each state, without zeros.
+    #[must_use]
+    pub fn states(&self) -> BTreeMap<&'static str, u64> {
+        let mut out = BTreeMap::new();
+        for client in self.table.all() {
+            *out.entry(client.status().as_str()).or_default() += 1;
+        }
+        out
     }
     /// Returns the client of this node id, connection, `pod.namespace` or pod. Of several streams it returns the newest if
     /// all were sent the same.
@@ -108,6 +122,28 @@ impl Sessions {
         all.sort_by_key(|client| std::cmp::Reverse(client.id));
         Ok(all)
     }
+}
+
+/// Whether the filter matches a client: by its id, connection or pod, its namespace, and the searched text.
+fn takes(filter: &Filter, catalog: &Catalog, node: &ClientNode, connected: &Connected) -> bool {
+    let is_named = |name: &str| {
+        *node.id == *name
+            || short_name::is_pod(&node.id, name)
+            || format!("{}-{}", node.id, connected.id) == name
+    };
+    let is_of = |wanted: &str| {
+        let namespace = connected.class(catalog).namespace;
+        namespace.map_or(wanted.is_empty(), |namespace| namespace.as_str() == wanted)
+    };
+    let is_found = || {
+        let identity = connected.verified.as_ref().map(|verified| verified.identity.to_string());
+        let namespace = node.class.namespace.as_ref().map(|namespace| namespace.as_str());
+        let texts = [&*node.id, &*node.agent, &connected.peer.to_string()];
+        filter.finds(texts.into_iter().chain(identity.as_deref()).chain(namespace))
+    };
+    filter.name.as_deref().is_none_or(is_named)
+        && filter.namespace.as_deref().is_none_or(is_of)
+        && (filter.search.is_none() || is_found())
 }
 
 /// Returns what a client takes from this server to lead its traffic.

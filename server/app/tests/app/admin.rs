@@ -12,28 +12,31 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tributary_app::admin::access::Peer;
-use tributary_app::admin::backend::{Answer, Explained, NotThere};
+use tributary_app::admin::backend::{Answer, Explained, NotThere, Versions};
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Shared, Surface, router};
 use tributary_app::document::ResourceItem;
 use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{
-    ClientItem, ClusterItem, ClusterSourceItem, Filter, Findings, HeldItem, LeavePlan, PolicyItem,
+    ClientItem, ClusterItem, ClusterSourceItem, Filter, Findings, HeldItem, LeavePlan, Page, PolicyItem,
     ReceiptItem, RegistryItem, TriedCluster,
 };
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
 use tributary_app::ops::routes::Routes;
+use tributary_app::ops::timeline::Timeline;
 use tributary_model::{Catalog, Mono, RegistryName};
 use tributary_xds::answers::ResourceType;
 
 /// Server with a secret in every answer, so that a leak shows.
-struct Fake {
-    generations: watch::Sender<u64>,
+pub(crate) struct Fake {
+    pub(crate) generations: watch::Sender<u64>,
+    pub(crate) versions: watch::Sender<Versions>,
+    pub(crate) timeline: Timeline,
     ready: bool,
 }
 
-const SECRET: &str = "canary";
+pub(crate) const SECRET: &str = "canary";
 
 #[async_trait]
 impl AdminBackend for Fake {
@@ -66,14 +69,20 @@ impl AdminBackend for Fake {
     fn has_binding_client(&self) -> bool {
         false
     }
-    async fn clients(&self) -> Vec<ClientItem> {
-        vec![
-            ClientItem { id: SECRET.into(), ..ClientItem::default() },
-            ClientItem { id: "b".into(), ..ClientItem::default() },
-        ]
+    fn changes(&self) -> watch::Receiver<Versions> {
+        let mut receiver = self.versions.subscribe();
+        receiver.mark_changed();
+        receiver
     }
-    async fn policies(&self, _: Filter) -> (Vec<PolicyItem>, usize) {
-        (vec![PolicyItem { name: SECRET.into(), ..PolicyItem::default() }], 0)
+    fn timeline(&self) -> Timeline {
+        self.timeline.clone()
+    }
+    async fn clients(&self, filter: Filter) -> Page<ClientItem> {
+        let all = [SECRET, "b"].into_iter().filter(|id| filter.finds([*id]));
+        Page::of(all, &filter, |id| ClientItem { id: id.into(), ..ClientItem::default() })
+    }
+    async fn policies(&self, filter: Filter) -> Page<PolicyItem> {
+        Page::of([SECRET], &filter, |name| PolicyItem { name: name.into(), ..PolicyItem::default() })
     }
     async fn registries(&self) -> Vec<RegistryItem> {
         vec![RegistryItem { name: SECRET.into(), ..RegistryItem::default() }]
@@ -148,11 +157,12 @@ impl AdminBackend for Fake {
     }
 }
 
-fn mk_fake(ready: bool) -> Arc<Fake> {
-    Arc::new(Fake { generations: watch::channel(7).0, ready })
+pub(crate) fn mk_fake(ready: bool) -> Arc<Fake> {
+    let versions = watch::Sender::new(Versions { generation: 7, clients: 2, ..Versions::default() });
+    Arc::new(Fake { generations: watch::channel(7).0, versions, timeline: Timeline::default(), ready })
 }
 
-const HERE: &str = "127.0.0.1:9";
+pub(crate) const HERE: &str = "127.0.0.1:9";
 const AWAY: &str = "10.0.0.9:9";
 
 async fn ask_as(

@@ -4,6 +4,7 @@
 //! address, over TLS and for operators that prove themselves; the health listener, on any address, has health and metrics only. `routes` lists every route, and `check_access` checks every
 //! request; anything else is refused.
 
+pub mod about;
 pub mod access;
 pub mod backend;
 pub mod debug;

@@ -5,7 +5,7 @@
 
 pub mod analyze;
 pub mod cluster;
-mod clusters;
+pub(crate) mod clusters;
 pub mod config;
 pub mod console;
 pub mod diff;

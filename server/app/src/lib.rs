@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod analyze;
 pub mod args;
+pub mod check;
 pub mod cli;
 pub mod config;
 pub mod document;

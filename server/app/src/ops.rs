@@ -6,6 +6,7 @@
 
 pub mod backend;
 pub mod change_feed;
+pub mod check_documents;
 pub mod cluster_log;
 pub mod clusters;
 pub mod counts;

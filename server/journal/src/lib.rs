@@ -23,6 +23,6 @@ pub use store::choose::{StateChoice, StateEnvironment, StateRefusal, choose_dire
 pub use store::directory::{DirectoryError, StateDirectory};
 #[cfg(feature = "faulty-disk")]
 pub use store::faulty::{FaultyDisk, Numbers};
-pub use store::{Meta, StoreError};
+pub use store::{FORMAT, Meta, StoreError};
 pub use writer::JournalOptions;
 pub use writer::shared::{JournalStats, SnapshotRequest};

@@ -20,9 +20,9 @@ use tributary_model::RegistryName;
 
 pub(crate) use database::{Known, Store, named};
 pub(crate) use files::{Files, JOURNAL};
-pub use format::Meta;
 #[cfg(test)]
 pub(crate) use format::set_format;
+pub use format::{FORMAT, Meta};
 pub(crate) use format::{Opened, open_existing, open_or_copy, open_or_start, set_aside};
 pub(crate) use scan::Piece;
 

@@ -12,7 +12,7 @@ use tributary_xds::answers::ResourceType;
 use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
-    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
+    CertificateItem, ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
     RegistryItem, TriedCluster,
 };
 use crate::ops::diff::Differences;
@@ -82,6 +82,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn routes(&self, host: &str, client: &str) -> Routes;
     /// Differences between the resources of two clients.
     async fn diff(&self, a: &str, b: &str, kind: Option<ResourceType>) -> Differences;
+    /// Certificates of the xDS listener that are in use.
+    fn certificates(&self) -> Vec<CertificateItem>;
     /// Running configuration and the last reload.
     fn config(&self) -> Value;
     /// Every metric, computed now.

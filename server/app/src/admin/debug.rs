@@ -55,7 +55,7 @@ pub struct ContestedCache(Mutex<Option<(u64, bool, Arc<Contested>)>>);
 
 impl ContestedCache {
     /// Compares the services of a generation, unless they were; other requests wait for it. Called on blocking threads.
-    fn of(&self, catalog: &Catalog, has_binding: bool) -> Arc<Contested> {
+    pub fn of(&self, catalog: &Catalog, has_binding: bool) -> Arc<Contested> {
         let mut last = self.0.lock();
         if let Some((generation, binding, contested)) = &*last
             && (*generation, *binding) == (catalog.generation, has_binding)

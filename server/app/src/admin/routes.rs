@@ -2,7 +2,7 @@
 
 use axum::routing::{MethodRouter, get, post};
 
-use super::{Shared, Surface, debug, events, health, resources, state};
+use super::{Shared, Surface, about, debug, events, health, resources, state};
 
 /// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,6 +226,34 @@ pub const ROUTES: &[Route] = &[
         changes: false,
         about: "DiffList: how the resources of the clients `a` and `b` differ, and why; takes `type`",
         handler: || get(resources::diff),
+    },
+    Route {
+        path: "/debug/version",
+        access: Access::Loopback,
+        changes: false,
+        about: "Version: name and version of the server, the format of its journal, and the versions of other programs that its tests run against",
+        handler: || get(about::version),
+    },
+    Route {
+        path: "/debug/readiness",
+        access: Access::Loopback,
+        changes: false,
+        about: "Readiness: the conditions that `/readyz?verbose` lists; 200 also while the server is not ready",
+        handler: || get(about::readiness),
+    },
+    Route {
+        path: "/debug/certificates",
+        access: Access::Loopback,
+        changes: false,
+        about: "CertificateList: certificates of the xDS listener that are in use, each with its file and its end",
+        handler: || get(about::certificates),
+    },
+    Route {
+        path: "/debug/conditions",
+        access: Access::Loopback,
+        changes: false,
+        about: "ConditionCountList: conditions of services counted by code, with three examples each; those that need a walk of endpoints are in `/debug/services` only",
+        handler: || get(about::conditions),
     },
     Route {
         path: "/debug/config",

@@ -93,7 +93,7 @@ fn coded(text: &str, code: &str) -> String {
 }
 
 /// Describes the time of an expiry.
-pub(super) fn expires(at: Timestamp, now: Timestamp) -> String {
+pub(crate) fn expires(at: Timestamp, now: Timestamp) -> String {
     let left = age(at.as_millisecond().abs_diff(now.as_millisecond()));
     if at <= now { format!("{left} ago") } else { format!("in {left}") }
 }

@@ -101,6 +101,10 @@ impl Contested {
         }
         Self(out)
     }
+    /// Iterates over the conditions of each service.
+    pub fn iter(&self) -> impl Iterator<Item = (&ServiceKey, &[Condition])> {
+        self.0.iter().map(|(key, conditions)| (key, &**conditions))
+    }
     fn by(&self, view: &ServiceView) -> &[Condition] {
         self.0.get(&view.key).map_or(&[][..], Vec::as_slice)
     }

@@ -38,7 +38,7 @@ use crate::config::RegistryKind;
 use crate::document::policies::{self, PolicyFacts, is_of_unserved_kind, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
-    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
+    CertificateItem, ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
     RegistryItem, TriedCluster,
 };
 use crate::reload::Running;
@@ -345,6 +345,9 @@ impl AdminBackend for LiveBackend {
         run_blocking(move || Some(diff::list(&catalog, &sessions, (&a, &b), kind)))
             .await
             .unwrap_or_else(|| Err("the clients could not be compared".to_owned()))
+    }
+    fn certificates(&self) -> Vec<CertificateItem> {
+        self.running.certificates()
     }
     fn config(&self) -> Value {
         self.running.document()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::config::change::{Part, after};
 use crate::config::{Config, Loaded};
-use crate::document::timestamp;
+use crate::document::{CertificateItem, timestamp};
 use crate::exit::CommandError;
 
 /// Running configuration and the result of the last change.
@@ -28,6 +28,8 @@ struct State {
     failed_parts: Vec<Part>,
     /// Why changed certificates are not in use.
     certificates: BTreeMap<&'static str, String>,
+    /// Certificates in use, by the field of their listener.
+    in_use: BTreeMap<&'static str, Vec<CertificateItem>>,
     counts: [u64; 3],
 }
 
@@ -83,6 +85,7 @@ impl Running {
             last: None,
             failed_parts: Vec::new(),
             certificates: BTreeMap::new(),
+            in_use: BTreeMap::new(),
             counts: [0; 3],
         };
         Self(Mutex::new(state))
@@ -155,6 +158,15 @@ impl Running {
         let config = after(&state.loaded.config, &loaded.config, &state.failed_parts);
         state.loaded = Loaded { config, ..loaded };
         state.record(outcome, error, restart)
+    }
+    /// Returns the certificates of the listeners that are in use.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<CertificateItem> {
+        self.0.lock().in_use.values().flatten().cloned().collect()
+    }
+    /// Records the certificates that a listener, named by its field, uses.
+    pub fn use_certificates(&self, field: &'static str, certificates: Vec<CertificateItem>) {
+        self.0.lock().in_use.insert(field, certificates);
     }
     /// Records why changed certificates of a listener, named by its field, are not in use, or that they are. Returns whether the
     /// error is new.

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tributary_model::Code;
+use tributary_registry_api::Credential;
+use tributary_remote::Validity;
 use tributary_xds::transport::tls::{Tls, TlsError, TlsMaterial};
 
 use crate::config::errors::about;
 use crate::config::model::TlsConfig;
 use crate::config::{Loaded, Origins, layers};
+use crate::document::CertificateItem;
 use crate::exit::{CommandError, Exit};
 use crate::reload::Running;
 
@@ -20,6 +23,9 @@ use crate::reload::Running;
 const LOOK: Duration = Duration::from_secs(5);
 /// Maximum size of a file, against a pipe or a device named by mistake.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// Field of the certificates of the xDS listener.
+const XDS: &str = "xds.tls";
 
 /// Certificates with the files that they come from.
 pub struct Certificates {
@@ -45,7 +51,7 @@ impl Certificates {
     /// Reads the files of the xDS listener; `None` without TLS.
     pub fn of(loaded: &Loaded) -> Result<Option<Self>, CommandError> {
         let Some(config) = &loaded.config.xds.tls else { return Ok(None) };
-        let files = Files::of(config, ("xds.tls", TlsMaterial::GRPC), origins(loaded, "xds"))?;
+        let files = Files::of(config, (XDS, TlsMaterial::GRPC), origins(loaded, "xds"))?;
         Self::read(Files { takes_tokens: loaded.config.xds.tokens.is_some(), ..files }).map(Some)
     }
     /// Reads the files of the remote admin listener; `None` without one. A client may connect without a certificate: the access
@@ -66,6 +72,32 @@ impl Certificates {
     pub fn tls(&self) -> Arc<Tls> {
         Arc::clone(&self.tls)
     }
+    /// Returns the certificates in use: the first of the chain, and every authority of clients.
+    #[must_use]
+    pub fn items(&self) -> Vec<CertificateItem> {
+        let Files { certificate, client_ca, .. } = &self.files;
+        let item = |name: &str, file: &Path, pem: &[u8]| {
+            let validity = Validity::of(None, Some(&Credential::new(pem.to_vec())));
+            CertificateItem {
+                name: name.to_owned(),
+                file: file.display().to_string(),
+                from: validity.and_then(|validity| validity.from),
+                until: validity.map(|validity| validity.until),
+            }
+        };
+        let (own, authority) = match self.files.field {
+            XDS => ("xDS certificate", "client CA"),
+            _ => ("remote admin certificate", "remote admin client CA"),
+        };
+        let own = item(own, certificate, &self.seen.certificates);
+        let authorities = client_ca.iter().zip(&self.seen.client_ca);
+        let authorities = authorities.flat_map(|(file, pem)| blocks(pem).map(move |one| (file, one)));
+        std::iter::once(own).chain(authorities.map(|(file, pem)| item(authority, file, pem))).collect()
+    }
+    /// Shows which certificates are in use.
+    pub fn show(&self, running: &Running) {
+        running.use_certificates(self.files.field, self.items());
+    }
     /// Reloads certificates when their files change. Invalid files change nothing; their error shows in `running` and is
     /// logged once.
     pub async fn follow(mut self, running: Arc<Running>, stop: CancellationToken) {
@@ -81,7 +113,10 @@ impl Certificates {
         let looked = self.look();
         let is_new = running.set_certificates(self.files.field, looked.as_ref().err());
         match looked {
-            Ok(true) => tracing::info!("changed certificates loaded; new connections use them"),
+            Ok(true) => {
+                self.show(running);
+                tracing::info!("changed certificates loaded; new connections use them");
+            }
             Err(failure) if is_new => {
                 tracing::error!(error = %failure, "changed certificates are invalid; the old ones stay in use");
             }
@@ -107,6 +142,14 @@ impl Certificates {
 fn origins(loaded: &Loaded, section: &str) -> Origins {
     let own = loaded.origins.iter().filter(|(field, _)| field.starts_with(section));
     own.map(|(field, origin)| (field.clone(), origin.clone())).collect()
+}
+
+/// Returns the certificates of a file of PEM, one by one.
+fn blocks(pem: &[u8]) -> impl Iterator<Item = &[u8]> {
+    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+    let starts: Vec<usize> = memchr::memmem::find_iter(pem, BEGIN).collect();
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([pem.len()]).collect();
+    starts.into_iter().zip(ends).filter_map(|(from, to)| pem.get(from..to))
 }
 
 fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {

@@ -44,6 +44,7 @@ impl RemoteAdmin {
         stop: &CancellationToken,
     ) {
         let tls = Some(self.certificates.tls());
+        self.certificates.show(running);
         tasks.spawn(self.listener.serve_with(router(shared), tls, stop.clone()));
         tasks.spawn(self.certificates.follow(Arc::clone(running), stop.clone()));
     }

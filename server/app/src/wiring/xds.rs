@@ -103,6 +103,7 @@ impl Xds {
         });
         let stop = CancellationToken::new();
         if let Some(certificates) = self.tls {
+            certificates.show(running);
             tokio::spawn(certificates.follow(Arc::clone(running), stop.clone()));
         }
         (Serving { server, sessions: Arc::clone(&sessions), stop }, sessions)

@@ -18,8 +18,8 @@ use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Share
 use tributary_app::document::ResourceItem;
 use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{
-    ClientItem, ClusterItem, ClusterSourceItem, Filter, Findings, HeldItem, LeavePlan, Page, PolicyItem,
-    ReceiptItem, RegistryItem, TriedCluster,
+    CertificateItem, ClientItem, ClusterItem, ClusterSourceItem, Filter, Findings, HeldItem, LeavePlan, Page,
+    PolicyItem, ReceiptItem, RegistryItem, TriedCluster,
 };
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
@@ -148,6 +148,9 @@ impl AdminBackend for Fake {
     }
     async fn diff(&self, a: &str, _: &str, _: Option<ResourceType>) -> Differences {
         Err(format!("no client {a}"))
+    }
+    fn certificates(&self) -> Vec<CertificateItem> {
+        vec![CertificateItem { name: SECRET.into(), ..CertificateItem::default() }]
     }
     fn config(&self) -> Value {
         json!({"name": SECRET})

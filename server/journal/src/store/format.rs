@@ -15,7 +15,7 @@ use super::{StoreError, guarded};
 use crate::store::backend::AnyBackend;
 
 /// The format that this release writes.
-pub(crate) const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 1;
 /// The oldest format whose readers can read this release's files.
 pub(crate) const LOWEST_READER: u64 = 1;
 

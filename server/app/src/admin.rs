@@ -7,6 +7,7 @@
 pub mod about;
 pub mod access;
 pub mod backend;
+pub mod console;
 pub mod debug;
 pub mod events;
 pub mod health;
@@ -21,9 +22,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use backend::{AdminBackend, Check, Readiness};
+pub use console::FindingsCache;
 pub use debug::ContestedCache;
 pub use listener::Listener;
 pub use remote::RemoteAccess;
@@ -55,6 +58,10 @@ pub struct Shared {
     pub streams: Arc<Semaphore>,
     /// What services contest in the last generation that was listed.
     pub contested: Arc<ContestedCache>,
+    /// Findings of the last checks.
+    pub findings: Arc<FindingsCache>,
+    /// Start of the server.
+    pub started: Instant,
     /// End of the server: a request that waits is answered at once.
     pub stop: CancellationToken,
     /// Who may use the remote admin listener; only on that.
@@ -80,6 +87,8 @@ impl Shared {
             waits: Arc::new(Semaphore::new(Self::MAX_WAITS)),
             streams: Arc::new(Semaphore::new(Self::MAX_STREAMS)),
             contested: Arc::default(),
+            findings: Arc::default(),
+            started: Instant::now(),
             stop: CancellationToken::new(),
             remote: None,
         }

@@ -196,6 +196,9 @@ pub struct GetArgs {
     /// Only items with this text in a name, host, address or namespace: services, endpoints, clients and policies
     #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
+    /// Only changes of this time, such as 10m; for the timeline
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
     /// At most this many items
     #[arg(long, value_name = "NUMBER", value_parser = lists::limit)]
     pub limit: Option<String>,

@@ -15,6 +15,7 @@ pub mod guard;
 pub mod http;
 mod merge_replicas;
 mod open_console;
+mod overview;
 pub mod rbac;
 pub mod registries;
 pub mod replicas;

@@ -5,14 +5,17 @@
 //! every decision.
 
 pub mod backend;
+pub mod catalog_log;
 pub mod change_feed;
 pub mod check_documents;
+pub mod client_log;
 pub mod cluster_log;
 pub mod clusters;
 pub mod counts;
 mod deliver_steps;
 pub mod diff;
 pub mod explain;
+mod held_log;
 pub mod invalid;
 mod left_out;
 mod lost_clusters;

@@ -42,8 +42,7 @@ use crate::ops::clusters::board::Board;
 use crate::ops::clusters::objects::ClusterObjects;
 use crate::ops::clusters::tries::{ConfiguredTry, Tries};
 use crate::ops::receipts::Receipts;
-use crate::ops::timeline::Timeline;
-use crate::ops::{change_feed, cluster_log, start_log, status_log};
+use crate::ops::{catalog_log, change_feed, client_log, cluster_log, start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use factories::Factories;
@@ -167,7 +166,7 @@ impl Bound {
             tries,
             objects: ClusterObjects::default(),
             changes: ChangeFeed::default(),
-            timeline: Timeline::default(),
+            timeline: running.timeline().clone(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(live.objects.clone().follow(handle.clone(), stop.clone()));
@@ -206,6 +205,9 @@ impl Bound {
         tasks.spawn(status_log::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(cluster_log::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(change_feed::run(Arc::clone(&live), stop.clone()));
+        let timeline = || live.timeline.clone();
+        tasks.spawn(catalog_log::run(live.handle.clone(), timeline(), stop.clone()));
+        tasks.spawn(client_log::run(Arc::clone(&live.sessions), timeline(), stop.clone()));
         tasks.spawn(configured_credentials::run(
             credentials.0,
             credentials.1,

@@ -111,11 +111,23 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(is_local)
 }
 
-/// Whether a page of another site sent the request. Browsers send these headers; other programs send neither.
+/// Whether a page of another site sent the request. Browsers send these headers; other programs send neither. Only pages that this
+/// listener served have its own address as their origin, since the Host header names this machine.
 fn is_cross_site(headers: &HeaderMap) -> bool {
-    let value = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
-    let site = value("sec-fetch-site").is_some_and(|v| !matches!(v, b"same-origin" | b"none"));
-    site || value("origin").is_some()
+    let sites = headers.get_all("sec-fetch-site").iter();
+    let is_foreign = sites.into_iter().any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"));
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (None, _) => is_foreign,
+        (Some(origin), None) => is_foreign || !is_own(headers, origin.as_bytes()),
+        (Some(_), Some(_)) => true,
+    }
+}
+
+/// Whether an origin is `http://` and the Host header, byte by byte: browsers write both alike.
+fn is_own(headers: &HeaderMap, origin: &[u8]) -> bool {
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    origin.strip_prefix(b"http://").is_some_and(|authority| Some(authority) == host)
 }
 
 #[cfg(test)]
@@ -144,6 +156,51 @@ mod tests {
         let mut twice = mk_headers("localhost");
         twice.append(header::HOST, HeaderValue::from_static("evil.example"));
         assert!(!names_this_machine(&twice) && !names_this_machine(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn only_the_own_origin_is_not_cross_site() {
+        let with = |host: &str, origins: &[&str]| {
+            let mut headers = mk_headers(host);
+            for origin in origins {
+                headers.append(header::ORIGIN, HeaderValue::from_str(origin).unwrap());
+            }
+            headers
+        };
+        for host in ["localhost:15014", "127.0.0.1:15014", "[::1]:15014", "localhost"] {
+            assert!(!is_cross_site(&with(host, &[&format!("http://{host}")])), "{host}");
+            assert!(!is_cross_site(&with(host, &[])), "{host}");
+        }
+        let own = "http://localhost:15014";
+        for origins in [
+            &["null"][..],
+            &[""],
+            &["http://localhost:15015"],
+            &["http://localhost"],
+            &["http://localhost:15014/"],
+            &["http://localhost:15014.evil.example"],
+            &["http://user@localhost:15014"],
+            &["http://localhost:15014@evil.example"],
+            &["http://LOCALHOST:15014"],
+            &["HTTP://localhost:15014"],
+            &["https://localhost:15014"],
+            &["http://127.0.0.1:15014"],
+            &["http://evil.example, http://localhost:15014"],
+            &["localhost:15014"],
+            &[own, own],
+            &[own, "http://evil.example"],
+        ] {
+            assert!(is_cross_site(&with("localhost:15014", origins)), "{origins:?}");
+        }
+        for (site, is_foreign) in
+            [("same-origin", false), ("none", false), ("same-site", true), ("cross-site", true)]
+        {
+            let mut headers = with("localhost:15014", &[own]);
+            headers.append("sec-fetch-site", HeaderValue::from_static(site));
+            assert_eq!(is_cross_site(&headers), is_foreign, "{site}");
+            headers.append("sec-fetch-site", HeaderValue::from_static("cross-site"));
+            assert!(is_cross_site(&headers), "{site} and cross-site");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Interface of the admin surface to the server. `ops` implements it over the running parts, tests over
 //! fakes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,9 +13,10 @@ use tributary_xds::answers::ResourceType;
 use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
-    CertificateItem, ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
-    RegistryItem, TriedCluster,
+    CertificateItem, ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem,
+    ReceiptItem, RegistryItem, TriedCluster,
 };
+use crate::ops::counts::RegistryCounts;
 use crate::ops::diff::Differences;
 use crate::ops::resources::{ResourceRequest, Resources};
 use crate::ops::routes::Routes;
@@ -40,6 +42,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn is_alive(&self) -> bool;
     /// Versions of what the documents show, as they change; a receiver soon gets the current ones.
     fn changes(&self) -> watch::Receiver<Versions>;
+    /// Numbers and short registries.
+    async fn summary(&self) -> Summary;
     /// The last changes of the server.
     fn timeline(&self) -> Timeline;
     /// Connected clients that match a filter.
@@ -88,6 +92,19 @@ pub trait AdminBackend: Send + Sync + 'static {
     fn config(&self) -> Value;
     /// Every metric, computed now.
     async fn samples(&self) -> Vec<Sample>;
+}
+
+/// Numbers of a server, from sums that are kept where they change.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Sums of services and endpoints.
+    pub counts: RegistryCounts,
+    /// Registries, ordered by name, without their held removals and problems.
+    pub registries: Vec<RegistryItem>,
+    /// Clients by state.
+    pub clients: BTreeMap<&'static str, u64>,
+    /// Held removals.
+    pub held: u64,
 }
 
 /// Versions of what the documents show. A reader compares them with those that it has seen.

@@ -2,7 +2,7 @@
 
 use axum::routing::{MethodRouter, get, post};
 
-use super::{Shared, Surface, about, debug, events, health, resources, state};
+use super::{Shared, Surface, about, console, debug, events, health, resources, state};
 
 /// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,27 @@ pub const ROUTES: &[Route] = &[
         changes: false,
         about: "this table",
         handler: || get(debug::index),
+    },
+    Route {
+        path: "/debug/overview",
+        access: Access::Loopback,
+        changes: false,
+        about: "Overview: the server, numbers of services, endpoints, clients and held removals, its registries in short, and what `tributary check` finds, the worst first; the first 100 findings",
+        handler: || get(console::overview),
+    },
+    Route {
+        path: "/debug/map",
+        access: Access::Loopback,
+        changes: false,
+        about: "Map: registries, Consul datacenters, clusters, networks and gateways as nodes with their state, and edges with numbers of services and endpoints",
+        handler: || get(console::map),
+    },
+    Route {
+        path: "/debug/timeline",
+        access: Access::Loopback,
+        changes: false,
+        about: "Timeline: the last 1,000 changes, the oldest first: states of registries and clusters, hosts and endpoints, held removals, configuration, clients and rejections; takes `after` (only entries with a greater `sequence`, the oldest first), `since` (such as `10m`) and `limit` (without `after` the newest)",
+        handler: || get(console::timeline),
     },
     Route {
         path: "/debug/events",

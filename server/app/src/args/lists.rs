@@ -38,6 +38,13 @@ pub enum Resource {
     /// Policies, such as Sidecars, DestinationRules and AuthorizationPolicies, with their sources and conditions
     #[value(alias = "policy", alias = "config")]
     Policies,
+    /// The server in short: numbers, registries, and what is wrong, the worst first
+    Overview,
+    /// The last changes: states of registries and clusters, hosts and endpoints, held removals, clients
+    #[value(alias = "changes")]
+    Timeline,
+    /// Registries, clusters, networks and gateways, and how they are connected
+    Map,
     /// Routes of a client to a host, in the order in which they are tried, each with the VirtualService that it is from
     #[value(alias = "route")]
     Routes,
@@ -45,7 +52,7 @@ pub enum Resource {
 
 impl Resource {
     /// Every list.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Services,
         Self::Endpoints,
         Self::Clients,
@@ -55,6 +62,9 @@ impl Resource {
         Self::Gateways,
         Self::Resources,
         Self::Policies,
+        Self::Overview,
+        Self::Timeline,
+        Self::Map,
         Self::Routes,
     ];
     /// Name in paths and commands.
@@ -71,6 +81,9 @@ impl Resource {
             Self::Resources => "resources",
             Self::Policies => "policies",
             Self::Routes => "routes",
+            Self::Overview => "overview",
+            Self::Timeline => "timeline",
+            Self::Map => "map",
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::table::{Cell, Table, Tone, age};
-use super::{Console, Server, clusters, registries, resources, routes, watch};
+use super::{Console, Server, clusters, overview, registries, resources, routes, watch};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{
     ClientItem, EndpointItem, GatewayItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem,
@@ -20,6 +20,10 @@ pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -
     let server = Server::find(&args.server, env)?;
     resources::check(args)?;
     routes::check(args)?;
+    overview::check(args)?;
+    if overview::is_document(args.what) {
+        return overview::run(args, &server, console).await;
+    }
     if args.watch {
         return watch::run(args, &server, console).await;
     }
@@ -44,6 +48,9 @@ pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
     }
     if args.what == Resource::Routes {
         return routes::query(args);
+    }
+    if args.what == Resource::Timeline {
+        return vec![("since", args.since.as_deref()), ("limit", args.limit.as_deref())];
     }
     vec![
         ("name", args.name.as_deref()),
@@ -110,6 +117,8 @@ const fn one(what: Resource) -> &'static str {
         Resource::Resources => "resource",
         Resource::Policies => "policy",
         Resource::Routes => "route",
+        Resource::Overview | Resource::Map => "document",
+        Resource::Timeline => "change",
     }
 }
 
@@ -183,6 +192,8 @@ pub fn name(what: Resource, item: &Value) -> String {
             let part = if text("virtualHost").is_empty() { text("kind") } else { text("virtualHost") };
             format!("{}/{part}/{order}", text("table"))
         }
+        Resource::Timeline => item.get("sequence").and_then(Value::as_u64).unwrap_or_default().to_string(),
+        Resource::Overview | Resource::Map => text("name").to_owned(),
     }
 }
 
@@ -204,6 +215,9 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
         Resource::Resources => resources::table(&items(list)?, wide),
         Resource::Policies => policies(&items(list)?, wide),
         Resource::Routes => routes::table(&items(list)?, wide),
+        Resource::Timeline => overview::timeline(&items(list)?, wide),
+        // written by `overview::run`
+        Resource::Overview | Resource::Map => Table::new(&[], &[], wide),
     })
 }
 

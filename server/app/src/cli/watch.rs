@@ -76,6 +76,7 @@ impl<'a> Follower<'a> {
                 | Resource::Clusters
                 | Resource::Resources
                 | Resource::Routes
+                | Resource::Timeline
         );
         let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
         let mut query = query(self.args);
@@ -143,7 +144,10 @@ fn key(what: Resource, item: &Value) -> String {
         | Resource::Clusters
         | Resource::Merges
         | Resource::Resources
-        | Resource::Policies => &[],
+        | Resource::Policies
+        | Resource::Overview
+        | Resource::Timeline
+        | Resource::Map => &[],
         Resource::Gateways => &["cluster"],
         Resource::Routes => &["match"],
         Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],

@@ -38,6 +38,23 @@ pub enum TimelineKind {
     Rejection,
 }
 
+impl TimelineKind {
+    /// Returns the text in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Catalog => "catalog",
+            Self::Registry => "registry",
+            Self::Cluster => "cluster",
+            Self::Rotation => "rotation",
+            Self::Held => "held",
+            Self::Configuration => "configuration",
+            Self::Client => "client",
+            Self::Rejection => "rejection",
+        }
+    }
+}
+
 /// Object of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelineObject {

@@ -31,15 +31,15 @@ use super::resources::{self, ResourceRequest, Resources};
 use super::routes::{self, Routes};
 use super::timeline::Timeline;
 use super::{metrics, notices, sessions::Sessions, state};
-use crate::admin::backend::{Answer, Explained, NotThere, Versions};
+use crate::admin::backend::{Answer, Explained, NotThere, Summary, Versions};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
 use crate::document::policies::{self, PolicyFacts, is_of_unserved_kind, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
-    CertificateItem, ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem, ReceiptItem,
-    RegistryItem, TriedCluster,
+    CertificateItem, ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, Page, PolicyItem,
+    ReceiptItem, RegistryItem, TriedCluster,
 };
 use crate::reload::Running;
 use crate::tokens::Tokens;
@@ -224,6 +224,17 @@ impl AdminBackend for LiveBackend {
     fn changes(&self) -> watch::Receiver<Versions> {
         self.changes.subscribe()
     }
+    async fn summary(&self) -> Summary {
+        let look = |core: &tributary_core::Core| (core.status(), core.held_count());
+        let (statuses, held) = self.handle.inspect(look).await.unwrap_or_default();
+        let counts = self.sessions.served.sums();
+        Summary {
+            registries: self.summaries(statuses, &counts),
+            counts,
+            clients: self.sessions.states(),
+            held: held as u64,
+        }
+    }
     fn timeline(&self) -> Timeline {
         self.timeline.clone()
     }
@@ -251,8 +262,9 @@ impl AdminBackend for LiveBackend {
     async fn registries(&self) -> Vec<RegistryItem> {
         let (core, runs, kinds) = (self.core_report().await, self.handle.runs(), self.kinds());
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
+        let served = Arc::clone(&self.sessions.served);
         let make = move || {
-            let counts = RegistryCounts::of(&catalog);
+            let counts = served.sums();
             Report { core: &core, runs: &runs, catalog: &catalog, counts: &counts, kinds: &kinds, now }
                 .items()
         };
@@ -272,7 +284,9 @@ impl AdminBackend for LiveBackend {
         run_blocking(move || all.iter().map(|held| removals::item(held, now)).collect()).await
     }
     async fn release(&self, id: &str) -> Option<HeldItem> {
-        removals::release(&self.handle, id, self.clock.now()).await
+        let released = removals::release(&self.handle, id, self.clock.now()).await?;
+        self.timeline.add(Timestamp::now(), removals::entry(&released));
+        Some(released)
     }
     async fn state(&self) -> StateDocument {
         state::document(&self.state, &self.handle, self.clock.now()).await

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::backend::LiveBackend;
@@ -15,6 +16,7 @@ use super::clusters::conditions::UID_NOT_ACCEPTED;
 use super::clusters::renewal::NOT_RENEWED;
 use super::clusters::same::SAME_CLUSTER;
 use crate::document::ClusterItem;
+use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
 
 /// Time from a change to the comparison: a list under way usually ends within it.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -26,13 +28,23 @@ const INTERVAL: Duration = Duration::from_secs(10);
 enum Line {
     /// State of a cluster that changed.
     State { cluster: String, state: String, code: String, reason: String },
+    /// Another credential was declared.
+    Rotation { cluster: String, rotations: u64 },
     /// Condition that is logged.
     Condition { cluster: String, code: String, message: String },
 }
 
-/// What was logged last, by cluster: its state, and the messages of its conditions.
+/// What was logged last, by cluster.
 #[derive(Debug, Default)]
-struct ClusterLog(BTreeMap<String, (String, BTreeSet<String>)>);
+struct ClusterLog(BTreeMap<String, Known>);
+
+/// State, number of rotations, and messages of the conditions of a cluster.
+#[derive(Debug, Default)]
+struct Known {
+    state: String,
+    rotations: u64,
+    messages: BTreeSet<String>,
+}
 
 /// Logs changes until the server stops.
 pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
@@ -51,13 +63,17 @@ async fn follow(live: &LiveBackend) {
             changed = roster.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(INTERVAL) => {}
         }
+        let at = Timestamp::now();
         let view = live.remotes.view();
         if view.roster.clusters.is_empty() && view.configured.is_empty() && log.0.is_empty() {
             continue;
         }
         tokio::time::sleep(SETTLE).await;
         let Ok(statuses) = live.handle.inspect(tributary_core::Core::status).await else { return };
-        log.changes(&live.clusters_of(&statuses).0).iter().for_each(write);
+        for line in log.changes(&live.clusters_of(&statuses).0) {
+            write(&line);
+            live.timeline.add(at, entry(&line));
+        }
     }
 }
 
@@ -68,7 +84,7 @@ impl ClusterLog {
         let mut lines = Vec::new();
         for one in all {
             let before = known.get(&one.name);
-            let was = before.map_or("", |(state, _)| state);
+            let was = before.map_or("", |known| &*known.state);
             let logged: Vec<_> =
                 one.conditions.iter().filter(|condition| is_logged(&condition.kind)).collect();
             // one that is read for the first time was logged when it was added
@@ -81,14 +97,17 @@ impl ClusterLog {
                     reason: one.reason.clone(),
                 });
             }
-            let is_known = |message| before.is_some_and(|(_, messages)| messages.contains(message));
+            if before.is_some_and(|known| known.rotations < one.rotations) {
+                lines.push(Line::Rotation { cluster: one.name.clone(), rotations: one.rotations });
+            }
+            let is_known = |message| before.is_some_and(|known| known.messages.contains(message));
             for condition in logged.iter().filter(|condition| !is_known(&condition.message)) {
                 let (cluster, code) = (one.name.clone(), condition.code.clone());
                 lines.push(Line::Condition { cluster, code, message: condition.message.clone() });
             }
             let state = if is_new { String::new() } else { one.state.clone() };
             let messages = logged.into_iter().map(|condition| condition.message.clone()).collect();
-            self.0.insert(one.name.clone(), (state, messages));
+            self.0.insert(one.name.clone(), Known { state, rotations: one.rotations, messages });
         }
         lines
     }
@@ -113,6 +132,34 @@ fn write(line: &Line) {
         }
         Line::Condition { cluster, code, message } => {
             tracing::warn!(cluster, code, "{message}");
+        }
+        // the task of the remote clusters logs it
+        Line::Rotation { .. } => {}
+    }
+}
+
+/// Returns the entry of the timeline.
+fn entry(line: &Line) -> TimelineItem {
+    let made = |kind, severity, cluster: &str, message: String| TimelineItem {
+        kind,
+        severity,
+        object: TimelineObject::new("cluster", cluster),
+        message,
+        ..TimelineItem::default()
+    };
+    match line {
+        Line::State { cluster, state, code, reason } => {
+            let severity = if state == "Live" { TimelineSeverity::Info } else { TimelineSeverity::Warning };
+            let message = if reason.is_empty() { state.clone() } else { format!("{state}: {reason}") };
+            TimelineItem { code: code.clone(), ..made(TimelineKind::Cluster, severity, cluster, message) }
+        }
+        Line::Rotation { cluster, rotations } => {
+            let message = format!("another credential was declared, number {} after the first", rotations);
+            made(TimelineKind::Rotation, TimelineSeverity::Info, cluster, message)
+        }
+        Line::Condition { cluster, code, message } => {
+            let made = made(TimelineKind::Cluster, TimelineSeverity::Warning, cluster, message.clone());
+            TimelineItem { code: code.clone(), ..made }
         }
     }
 }
@@ -154,6 +201,21 @@ mod tests {
         let lines =
             ["25 %", "25 %", "10 %", "", "25 %"].map(|text| log.changes(&[mk_item("Live", text)]).len());
         assert_eq!(lines, [1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn each_rotation_is_an_entry_of_the_timeline() {
+        let mut log = ClusterLog::default();
+        let mut entries = |rotations| {
+            let one = ClusterItem { rotations, ..mk_item("Live", "") };
+            log.changes(&[one]).iter().map(entry).collect::<Vec<_>>()
+        };
+        let first = entries(1);
+        assert_eq!((first.len(), first[0].kind, &*first[0].message), (1, TimelineKind::Cluster, "Live"));
+        assert!(entries(1).is_empty());
+        let rotated = entries(2);
+        assert_eq!((rotated.len(), rotated[0].kind), (1, TimelineKind::Rotation));
+        assert_eq!(rotated[0].object, TimelineObject::new("cluster", "east"));
     }
 
     #[test]

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::Mutex;
-use tributary_model::{Catalog, CatalogChanges, ClusterId, HostEntry, Hostname, RegistryName, Shared};
+use tributary_model::{
+    Address, Catalog, CatalogChanges, ClusterId, EndpointSource, HostEntry, Hostname, NetworkId,
+    RegistryName, Shared,
+};
 
 /// Sums by registry; a registry without services or endpoints is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,6 +18,10 @@ pub struct RegistryCounts {
     pub services: BTreeMap<RegistryName, u64>,
     /// Services by cluster: one that several of its registries declare counts once.
     pub of_clusters: BTreeMap<ClusterId, u64>,
+    /// Services; one that several registries declare counts once.
+    pub total: u64,
+    /// Endpoints by the cluster of their registry and their network, of those that have one.
+    pub of_networks: BTreeMap<(ClusterId, NetworkId), u64>,
     /// Endpoints by registry and health.
     pub endpoints: BTreeMap<(RegistryName, &'static str), u64>,
 }
@@ -33,6 +40,7 @@ impl RegistryCounts {
         self.endpoints.iter().filter(|((name, _), _)| name == registry).map(|(_, count)| count).sum()
     }
     fn count(&mut self, entry: &HostEntry) {
+        self.total += entry.claimants.len() as u64;
         for view in entry.claimants.iter() {
             let registries = || view.declarations.iter().map(|declaration| &declaration.shard.registry);
             for name in registries().map(|registry| &registry.name).collect::<BTreeSet<_>>() {
@@ -48,15 +56,37 @@ impl RegistryCounts {
                     let key = (source.shard.registry.name.clone(), address.health.as_str());
                     *self.endpoints.entry(key).or_default() += 1;
                 }
+                self.count_networks(source);
             }
         }
     }
+    /// Counts the endpoints of a source by network, once for each run of addresses of one network.
+    fn count_networks(&mut self, source: &EndpointSource) {
+        if source.group.summary.networks.is_empty() {
+            return;
+        }
+        let serves = |set: u16| source.ports.get(usize::from(set)).is_some_and(Option::is_some);
+        fn network<'a>(address: &&'a Address) -> Option<&'a NetworkId> {
+            address.topology.network.as_ref()
+        }
+        let served: Vec<&Address> =
+            source.group.addresses.iter().filter(|one| serves(one.port_set)).collect();
+        for run in served.chunk_by(|a, b| network(a) == network(b)) {
+            let Some(network) = run.first().and_then(network) else { continue };
+            let key = (source.shard.registry.cluster.clone(), network.clone());
+            *self.of_networks.entry(key).or_default() += run.len() as u64;
+        }
+    }
     fn add(&mut self, more: Self) {
+        self.total += more.total;
+        add(&mut self.of_networks, more.of_networks);
         add(&mut self.services, more.services);
         add(&mut self.of_clusters, more.of_clusters);
         add(&mut self.endpoints, more.endpoints);
     }
     fn subtract(&mut self, less: &Self) {
+        self.total = self.total.saturating_sub(less.total);
+        take(&mut self.of_networks, &less.of_networks);
         take(&mut self.services, &less.services);
         take(&mut self.of_clusters, &less.of_clusters);
         take(&mut self.endpoints, &less.endpoints);

@@ -5,6 +5,7 @@ use tributary_model::{FactId, FactKey, Mono, RegistryName, Version};
 use tributary_runtime::Handle;
 
 use crate::document::HeldItem;
+use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
 
 /// Returns the id of a held removal: a hash of registry and fact, equal on every replica.
 #[must_use]
@@ -42,7 +43,20 @@ pub async fn release(handle: &Handle, wanted: &str, now: Mono) -> Option<HeldIte
     released.is_ok_and(|was_held| was_held).then(|| item(&found, now))
 }
 
-fn describe(what: &FactId) -> String {
+/// Returns the entry of the timeline about a removal that an operator released.
+pub(super) fn entry(released: &HeldItem) -> TimelineItem {
+    TimelineItem {
+        kind: TimelineKind::Held,
+        severity: TimelineSeverity::Warning,
+        object: TimelineObject::new("registry", released.registry.as_str()),
+        message: format!("an operator released the removal of {}", released.what),
+        registry: released.registry.clone(),
+        ..TimelineItem::default()
+    }
+}
+
+/// Describes a fact.
+pub(super) fn describe(what: &FactId) -> String {
     match what {
         FactId::Service(key) => format!("service {} of {}", key.service, key.object),
         FactId::Group(key) => format!("endpoints of {} in {}", key.service, key.object),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tributary_core::{CollectionStatus, Core, RegistryStatus, SourceView};
@@ -15,10 +16,12 @@ use tributary_model::{DetailValue, Freshness, OverallState, OverallStatus, Scope
 use tributary_runtime::RunReport;
 
 use super::backend::LiveBackend;
+use super::held_log::{HeldLog, MOST_HELD};
 use super::notices::Notices;
 use super::problem_log::{MOST_PROBLEMS, ProblemLog};
 use super::report::state;
 use crate::config::registry::DNS_REGISTRY;
+use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
 
 /// Time from a change to the comparison: a list under way or a restarted run usually ends within it.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -105,7 +108,7 @@ pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
 
 async fn follow(live: &LiveBackend) {
     let (mut log, mut notices, mut all) = (StatusLog::default(), Notices::default(), Vec::new());
-    let mut problem_log = ProblemLog::default();
+    let (mut problem_log, mut held_log) = (ProblemLog::default(), HeldLog::default());
     let mut changes = live.handle.status_changes();
     let mut journal = live.state.errors();
     // an error from before the subscription counts as a change
@@ -119,13 +122,16 @@ async fn follow(live: &LiveBackend) {
             () = changed(journal.as_mut()) => false,
         };
         if is_changed {
+            let at = Timestamp::now();
             tokio::time::sleep(SETTLE).await;
-            let look = |core: &Core| (core.status(), core.problems().take(MOST_PROBLEMS + 1).collect());
-            let Ok((statuses, problems)): Result<(_, Vec<_>), _> = live.handle.inspect(look).await else {
-                return;
+            let look = |core: &Core| {
+                let problems = core.problems().take(MOST_PROBLEMS + 1).collect::<Vec<_>>();
+                (core.status(), problems, core.held().take(MOST_HELD).collect::<Vec<_>>())
             };
+            let Ok((statuses, problems, held)) = live.handle.inspect(look).await else { return };
             all = statuses;
-            log.compare(live, &all);
+            let entries = log.compare(live, &all).into_iter().chain(held_log.compare(&all, &held));
+            entries.for_each(|entry| live.timeline.add(at, entry));
             let kinds = live.kinds();
             problem_log.compare(live.clock.now(), &problems, |name| {
                 kinds.contains_key(name) || name == DNS_REGISTRY
@@ -195,8 +201,8 @@ fn warnings(status: &RegistryStatus) -> impl Iterator<Item = (WarningKey, Detail
 }
 
 impl StatusLog {
-    /// Logs the changed states and warnings of the configured registries.
-    fn compare(&mut self, live: &LiveBackend, all: &[RegistryStatus]) {
+    /// Logs the changed states and warnings of the configured registries. Returns the states as entries of the timeline.
+    fn compare(&mut self, live: &LiveBackend, all: &[RegistryStatus]) -> Vec<TimelineItem> {
         let (kinds, runs) = (live.kinds(), live.handle.runs());
         let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
         self.warnings.retain(|key, _| kinds.contains_key(key.registry.as_str()));
@@ -205,7 +211,9 @@ impl StatusLog {
             tracing::warn!(registry, %scope, detail = &*name, %value, "source reports a warning");
         }
         let now = configured.flat_map(|status| logged_states(status, runs.get(&status.id.name))).collect();
-        self.changes(now).iter().for_each(write);
+        let changes = self.changes(now);
+        changes.iter().for_each(write);
+        changes.iter().map(entry).collect()
     }
     /// Returns the warnings that are new or have changed since they were logged. One that a new run reports again is
     /// neither.
@@ -238,6 +246,26 @@ impl StatusLog {
             }
         }
         changes
+    }
+}
+
+/// Returns the entry of the timeline.
+fn entry(state: &LoggedState) -> TimelineItem {
+    let LoggedState { registry, part, state, reason, served } = state;
+    let severity = match (*state, served) {
+        ("Live", _) => TimelineSeverity::Info,
+        (_, Served::Unknown) => TimelineSeverity::Error,
+        _ => TimelineSeverity::Warning,
+    };
+    let of = part.as_ref().map(|part| format!("{part}: ")).unwrap_or_default();
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    TimelineItem {
+        kind: TimelineKind::Registry,
+        severity,
+        object: TimelineObject::new("registry", registry.as_str()),
+        message: format!("{of}{state}{reason}"),
+        registry: registry.clone(),
+        ..TimelineItem::default()
     }
 }
 

@@ -12,12 +12,17 @@ use serde_json::{Value, json};
 
 use crate::config::change::{Part, after};
 use crate::config::{Config, Loaded};
+use crate::document::timeline::{TimelineItem, TimelineKind, TimelineSeverity};
 use crate::document::{CertificateItem, timestamp};
 use crate::exit::CommandError;
+use crate::ops::timeline::Timeline;
 
 /// Running configuration and the result of the last change.
 #[derive(Debug)]
-pub struct Running(Mutex<State>);
+pub struct Running {
+    state: Mutex<State>,
+    timeline: Timeline,
+}
 
 #[derive(Debug)]
 struct State {
@@ -88,22 +93,27 @@ impl Running {
             in_use: BTreeMap::new(),
             counts: [0; 3],
         };
-        Self(Mutex::new(state))
+        Self { state: Mutex::new(state), timeline: Timeline::default() }
+    }
+    /// The last changes of the server, to which changes of the configuration are added.
+    #[must_use]
+    pub const fn timeline(&self) -> &Timeline {
+        &self.timeline
     }
     /// Running values.
     #[must_use]
     pub fn config(&self) -> Config {
-        self.0.lock().loaded.config.clone()
+        self.state.lock().loaded.config.clone()
     }
     /// Returns the parts of the last applied file that failed.
     #[must_use]
     pub fn failed_parts(&self) -> Vec<Part> {
-        self.0.lock().failed_parts.clone()
+        self.state.lock().failed_parts.clone()
     }
     /// Counts of changes.
     #[must_use]
     pub fn reloads(&self) -> Reloads {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let clean = |last: &Last| last.error.is_none() && last.restart.is_empty();
         let [applied, failed, rejected] = state.counts;
         let valid = state.certificates.is_empty() && state.last.as_ref().is_none_or(clean);
@@ -112,7 +122,7 @@ impl Running {
     /// Returns why the last change was not fully applied, in one line.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let of_file = state.last.as_ref().and_then(|last| {
             let restart =
                 (!last.restart.is_empty()).then(|| format!("needs a restart: {}", last.restart.join(", ")));
@@ -123,7 +133,7 @@ impl Running {
     /// Returns the document of `/debug/config`.
     #[must_use]
     pub fn document(&self) -> Value {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let last = state.last.as_ref().map(|last| {
             json!({
                 "at": timestamp(last.at),
@@ -144,7 +154,12 @@ impl Running {
     }
     /// Records an invalid file. Returns whether its error is new.
     pub fn reject(&self, failure: &CommandError) -> bool {
-        self.0.lock().record(Outcome::Rejected, Some(failure.to_string()), Vec::new())
+        let is_new = self.state.lock().record(Outcome::Rejected, Some(failure.to_string()), Vec::new());
+        if is_new {
+            let message = format!("the changed file is rejected: {}", failure.message);
+            self.note(TimelineKind::Configuration, TimelineSeverity::Error, message);
+        }
+        is_new
     }
     /// Records a valid file and the parts of it that failed. Returns whether the result is new.
     pub fn take(&self, loaded: Loaded, restart: Vec<String>, failures: Vec<(Part, CommandError)>) -> bool {
@@ -153,31 +168,56 @@ impl Running {
             true => (None, Outcome::Applied),
             false => (Some(texts.join("\n")), Outcome::Failed),
         };
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.failed_parts = failures.into_iter().map(|(part, _)| part).collect();
         let config = after(&state.loaded.config, &loaded.config, &state.failed_parts);
         state.loaded = Loaded { config, ..loaded };
-        state.record(outcome, error, restart)
+        let needs = (!restart.is_empty()).then(|| format!("needs a restart: {}", restart.join(", ")));
+        let is_new = state.record(outcome, error, restart);
+        drop(state);
+        if is_new {
+            let severity = if texts.is_empty() { TimelineSeverity::Info } else { TimelineSeverity::Error };
+            let parts: Vec<String> = std::iter::once("changed file applied".to_owned())
+                .chain(needs)
+                .chain(texts.into_iter().map(|text| format!("not applied: {text}")))
+                .collect();
+            self.note(TimelineKind::Configuration, severity, parts.join("; "));
+        }
+        is_new
+    }
+    fn note(&self, kind: TimelineKind, severity: TimelineSeverity, message: String) {
+        let entry = TimelineItem { kind, severity, message, ..TimelineItem::default() };
+        self.timeline.add(Timestamp::now(), entry);
     }
     /// Returns the certificates of the listeners that are in use.
     #[must_use]
     pub fn certificates(&self) -> Vec<CertificateItem> {
-        self.0.lock().in_use.values().flatten().cloned().collect()
+        self.state.lock().in_use.values().flatten().cloned().collect()
     }
     /// Records the certificates that a listener, named by its field, uses.
     pub fn use_certificates(&self, field: &'static str, certificates: Vec<CertificateItem>) {
-        self.0.lock().in_use.insert(field, certificates);
+        let before = self.state.lock().in_use.insert(field, certificates);
+        if before.is_some() {
+            let message = format!("changed certificates of {field} are in use");
+            self.note(TimelineKind::Rotation, TimelineSeverity::Info, message);
+        }
     }
     /// Records why changed certificates of a listener, named by its field, are not in use, or that they are. Returns whether the
     /// error is new.
     pub fn set_certificates(&self, field: &'static str, failure: Option<&CommandError>) -> bool {
         let error = failure.map(ToString::to_string);
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let before = match error.clone() {
             Some(error) => state.certificates.insert(field, error),
             None => state.certificates.remove(field),
         };
-        before != error
+        drop(state);
+        let is_new = before != error;
+        if let Some(error) = error.filter(|_| is_new) {
+            let message = format!("changed certificates are invalid; the old ones stay in use: {error}");
+            self.note(TimelineKind::Rotation, TimelineSeverity::Error, message);
+        }
+        is_new
     }
 }
 

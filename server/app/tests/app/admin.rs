@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tributary_app::admin::access::Peer;
-use tributary_app::admin::backend::{Answer, Explained, NotThere, Versions};
+use tributary_app::admin::backend::{Answer, Explained, NotThere, Summary, Versions};
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Shared, Surface, router};
 use tributary_app::document::ResourceItem;
@@ -74,6 +74,10 @@ impl AdminBackend for Fake {
         receiver.mark_changed();
         receiver
     }
+    async fn summary(&self) -> Summary {
+        let registries = self.registries().await;
+        Summary { registries, held: 1, clients: [("SYNCED", 2)].into(), ..Summary::default() }
+    }
     fn timeline(&self) -> Timeline {
         self.timeline.clone()
     }
@@ -85,7 +89,9 @@ impl AdminBackend for Fake {
         Page::of([SECRET], &filter, |name| PolicyItem { name: name.into(), ..PolicyItem::default() })
     }
     async fn registries(&self) -> Vec<RegistryItem> {
-        vec![RegistryItem { name: SECRET.into(), ..RegistryItem::default() }]
+        // a hostile text, which the answers must bound
+        let reason = "<b>\u{1b}é".repeat(2_000_000);
+        vec![RegistryItem { name: SECRET.into(), reason, ..RegistryItem::default() }]
     }
     fn receipts(&self) -> Vec<ReceiptItem> {
         let plan = LeavePlan { services: 1, endpoints: 2, emptied: 1, hosts: vec![SECRET.into()] };
@@ -245,6 +251,20 @@ async fn requests_from_other_sites_are_refused() {
 }
 
 #[tokio::test]
+async fn page_of_this_server_may_release_and_no_other() {
+    let release = async |origin: &str| {
+        let request = Request::builder().method(Method::POST).uri("/debug/guard/release?id=held");
+        let request = request.header("host", "localhost:15014").header("origin", origin);
+        let request = request.extension(Peer(HERE.parse().unwrap())).body(Body::empty()).unwrap();
+        router(Shared::new(mk_fake(true), Surface::Admin)).oneshot(request).await.unwrap().status()
+    };
+    assert_eq!(release("http://localhost:15014").await, StatusCode::OK);
+    for origin in ["null", "http://localhost:8080", "http://evil.example", "https://localhost:15014"] {
+        assert_eq!(release(origin).await, StatusCode::FORBIDDEN, "{origin}");
+    }
+}
+
+#[tokio::test]
 async fn health_off_this_machine_names_nothing() {
     let (_, body) = ask_as(Surface::Health, Method::GET, AWAY, "x", "/readyz?verbose").await;
     assert_eq!(body, "[+] registry\nok\n");
@@ -268,6 +288,7 @@ async fn lists_have_one_shape_and_a_bound() {
         ("/debug/endpoints", "EndpointList"),
         ("/debug/clients", "ClientList"),
         ("/debug/registries", "RegistryList"),
+        ("/debug/timeline", "Timeline"),
         ("/debug/guard", "HeldList"),
         ("/debug/explain?endpoint=10.0.0.1", "ExplainList"),
     ] {
@@ -282,6 +303,19 @@ async fn lists_have_one_shape_and_a_bound() {
     let (_, body) = ask("/debug/clients?limit=1").await;
     let list: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((list["items"].as_array().unwrap().len(), &list["metadata"]["remaining"]), (1, &json!(1)));
+}
+
+#[tokio::test]
+async fn text_of_ten_megabytes_is_cut_in_documents() {
+    for path in ["/debug/registries", "/debug/overview", "/debug/map"] {
+        let (status, body) = ask(path).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {body}");
+        assert!(body.len() < 40_000, "{path} has {} bytes", body.len());
+        let document: Value = serde_json::from_str(&body).unwrap();
+        assert!(path == "/debug/map" || body.contains("…\""), "{path}: {body}");
+        let reason = document["registries"][0]["reason"].as_str().or(document["items"][0]["reason"].as_str());
+        assert!(reason.is_none_or(|reason| reason.starts_with("<b>\u{1b}é<b>")), "{path}: {reason:?}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod cluster;
 mod cluster_check;
 mod config;
 mod config_errors;
+mod console;
 mod destination_rules;
 mod events;
 mod gateways;

@@ -1,0 +1,201 @@
+//! `tributary get overview`, `get map` and the table of `get timeline`.
+
+use super::get::{document, parse, path};
+use super::table::{Cell, Table, Tone, age};
+use super::{Console, Server};
+use crate::args::{GetArgs, Output, Resource};
+use crate::document::overview::OverviewCounts;
+use crate::document::timeline::TimelineSeverity;
+use crate::document::{Map, Overview, TimelineItem};
+use crate::exit::{CommandError, Exit};
+use tributary_model::Code;
+
+/// Whether this is a document of its own, not a list.
+pub(super) const fn is_document(what: Resource) -> bool {
+    matches!(what, Resource::Overview | Resource::Map)
+}
+
+/// Checks the flags of a list that has only some of them.
+pub(super) fn check(args: &GetArgs) -> Result<(), CommandError> {
+    let wrong = |message: &str| Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message));
+    if args.since.is_some() && args.what != Resource::Timeline {
+        return wrong("--since is for `get timeline`");
+    }
+    let filters = [&args.name, &args.namespace, &args.host, &args.registry, &args.search];
+    let is_filtered = filters.iter().any(|one| one.is_some());
+    if is_filtered && (args.what == Resource::Timeline || is_document(args.what)) {
+        return wrong("the overview, the map and the timeline are not filtered by name");
+    }
+    if is_document(args.what) && (args.watch || args.limit.is_some() || args.output == Output::Name) {
+        return wrong("the overview and the map take neither --watch, --limit nor `-o name`");
+    }
+    Ok(())
+}
+
+/// Writes a document.
+pub(super) async fn run(
+    args: &GetArgs,
+    server: &Server,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let body = server.get(&path(args.what), &[]).await?;
+    let (is_partial, text) = if args.what == Resource::Map {
+        let map: Map = parse(&body)?;
+        (map.metadata.partial, render(args, &map, || of_map(args, &map, console.color))?)
+    } else {
+        let overview: Overview = parse(&body)?;
+        (overview.metadata.partial, render(args, &overview, || of_overview(args, &overview, console.color))?)
+    };
+    console.data(&text)?;
+    Ok(if is_partial { Exit::Partial } else { Exit::Ok })
+}
+
+fn render(
+    args: &GetArgs,
+    whole: &impl serde::Serialize,
+    tables: impl FnOnce() -> String,
+) -> Result<String, CommandError> {
+    match args.output {
+        Output::Json | Output::Yaml => document(args.output, whole),
+        Output::Table | Output::Wide | Output::Name => Ok(tables()),
+    }
+}
+
+fn of_overview(args: &GetArgs, overview: &Overview, color: bool) -> String {
+    let ready = if overview.ready { "ready" } else { "not ready" };
+    let mut out = format!(
+        "{} {}, {ready}, up {}\n{}\n",
+        overview.server.name,
+        overview.server.version,
+        age(overview.server.uptime_millis),
+        numbers(&overview.counts)
+    );
+    let mut tables = vec![registries(args, overview)];
+    if !overview.findings.is_empty() {
+        tables.push(findings(args, overview));
+    }
+    for table in tables {
+        out.push('\n');
+        out.push_str(&table.render(!args.no_headers, color));
+    }
+    if overview.more_findings > 0 {
+        out.push_str(&format!("{} further findings; see `tributary check`\n", overview.more_findings));
+    }
+    out
+}
+
+fn numbers(of: &OverviewCounts) -> String {
+    let by = |counts: &std::collections::BTreeMap<String, u64>| {
+        let each: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        if each.is_empty() { "0".to_owned() } else { each.join(", ") }
+    };
+    format!(
+        "{} services; endpoints: {}; clients: {}; {} registries; {} clusters; {} policies; {} held removals; {} problems",
+        of.services,
+        by(&of.endpoints),
+        by(&of.clients),
+        of.registries,
+        of.clusters,
+        of.policies,
+        of.held_removals,
+        of.problems
+    )
+}
+
+fn registries(args: &GetArgs, overview: &Overview) -> Table {
+    let heads =
+        ["REGISTRY", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "HELD", "PROBLEMS", "REASON"];
+    let mut table = Table::new(&heads, &[], args.output == Output::Wide);
+    for row in &overview.registries {
+        let tone = if row.state == "Live" { Tone::Plain } else { Tone::Bad };
+        let confirmed = row.confirmed_millis_ago.map(|millis| format!("{} ago", age(millis)));
+        table.row(vec![
+            row.name.clone().into(),
+            row.kind.clone().into(),
+            Cell(row.state.clone(), tone),
+            confirmed.unwrap_or_default().into(),
+            row.services.into(),
+            row.endpoints.into(),
+            row.held.into(),
+            row.problems.into(),
+            row.reason.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn findings(args: &GetArgs, overview: &Overview) -> Table {
+    let heads = ["SEVERITY", "CODE", "OBJECT", "FINDING"];
+    let mut table = Table::new(&heads, &["SINCE", "NEXT"], args.output == Output::Wide);
+    for one in &overview.findings {
+        let object = one.object.as_ref().map(|object| format!("{} {}", object.kind, object.name));
+        table.row(vec![
+            Cell(one.severity.clone(), tone(&one.severity)),
+            one.code.clone().into(),
+            object.unwrap_or_default().into(),
+            format!("{}: {}", one.title, one.message).into(),
+            one.since.clone().unwrap_or_default().into(),
+            one.next.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn tone(severity: &str) -> Tone {
+    match severity {
+        "error" => Tone::Bad,
+        "warning" => Tone::Warn,
+        _ => Tone::Plain,
+    }
+}
+
+fn of_map(args: &GetArgs, map: &Map, color: bool) -> String {
+    let wide = args.output == Output::Wide;
+    let mut nodes = Table::new(&["KIND", "NAME", "STATE", "SERVICES", "ENDPOINTS", "REASON"], &[], wide);
+    for node in &map.nodes {
+        let is_bad = !matches!(&*node.state, "" | "Live" | "Used");
+        nodes.row(vec![
+            node.kind.clone().into(),
+            node.name.clone().into(),
+            Cell(node.state.clone(), if is_bad { Tone::Bad } else { Tone::Plain }),
+            node.services.into(),
+            node.endpoints.into(),
+            node.reason.clone().into(),
+        ]);
+    }
+    let mut edges = Table::new(&["FROM", "EDGE", "TO", "SERVICES", "ENDPOINTS"], &[], wide);
+    for edge in &map.edges {
+        edges.row(vec![
+            edge.from.clone().into(),
+            edge.kind.clone().into(),
+            edge.to.clone().into(),
+            edge.services.into(),
+            edge.endpoints.into(),
+        ]);
+    }
+    format!("{}\n{}", nodes.render(!args.no_headers, color), edges.render(!args.no_headers, color))
+}
+
+/// Returns the table of a timeline.
+pub(super) fn timeline(items: &[TimelineItem], wide: bool) -> Table {
+    let mut table = Table::new(&["AT", "KIND", "OBJECT", "CHANGE"], &["CODE", "GENERATION", "HOSTS"], wide);
+    for item in items {
+        let tone = match item.severity {
+            TimelineSeverity::Error => Tone::Bad,
+            TimelineSeverity::Warning => Tone::Warn,
+            TimelineSeverity::Info => Tone::Plain,
+        };
+        let object = item.object.as_ref().map(|object| format!("{} {}", object.kind, object.name));
+        let more = if item.more_hosts > 0 { format!(" and {} more", item.more_hosts) } else { String::new() };
+        table.row(vec![
+            item.at.clone().into(),
+            item.kind.as_str().into(),
+            object.unwrap_or_default().into(),
+            Cell(item.message.clone(), tone),
+            item.code.clone().into(),
+            item.generation.map(|generation| generation.to_string()).unwrap_or_default().into(),
+            format!("{}{more}", item.hosts.join(", ")).into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,258 @@
+//! Adds changes of the served catalog to the timeline: services, endpoints, and their health.
+//!
+//! Started with the server. It compares generations as a subscriber of the catalog, apart from the task that wakes clients, so no client
+//! waits for it. The cost follows the change: groups of endpoints that two generations share are not walked. Generations within
+//! [`PACE`] are one entry.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tributary_model::{
+    AddressRef, EndpointGroup, EndpointSource, Health, PortNumber, PortView, RegistryName, ServiceView,
+};
+use tributary_runtime::{ClusterScope, Handle, ScopeChange};
+
+use super::timeline::{MOST_HOSTS, Timeline};
+use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
+
+/// Shortest time between two entries.
+const PACE: Duration = Duration::from_millis(100);
+/// Most registries that an entry names.
+const MOST_REGISTRIES: usize = 3;
+
+/// Adds changes until the server stops.
+pub async fn run(handle: Handle, timeline: Timeline, stop: CancellationToken) {
+    let mut changes = handle.subscribe(ClusterScope::All);
+    loop {
+        let change = tokio::select! {
+            change = changes.next() => change,
+            () = stop.cancelled() => None,
+        };
+        let Some(change) = change else { return };
+        let (began, at) = (Instant::now(), Timestamp::now());
+        let compared = tokio::task::spawn_blocking(move || Difference::of(&change).entry(change.generation));
+        if let Ok(Some(entry)) = compared.await {
+            timeline.add(at, entry);
+        }
+        sleep_until(began + PACE).await;
+    }
+}
+
+/// What changed between two generations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Difference {
+    /// Services: added, changed, removed.
+    services: [usize; 3],
+    /// Endpoints: added, with another health, removed.
+    endpoints: [usize; 3],
+    /// Services that had endpoints and have none.
+    emptied: usize,
+    hosts: BTreeSet<String>,
+    registries: BTreeSet<RegistryName>,
+}
+
+/// What identifies an endpoint of a service: its port, registry, address and number.
+type Key<'a> = (PortNumber, &'a RegistryName, At<'a>, Option<PortNumber>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum At<'a> {
+    Ip(std::net::IpAddr),
+    Text(&'a str),
+}
+
+impl Difference {
+    fn of(change: &ScopeChange) -> Self {
+        let mut out = Self::default();
+        for one in &change.services {
+            out.hosts.insert(one.key.host.to_string());
+            match (one.before.as_deref(), one.after.as_deref()) {
+                (None, Some(view)) => out.whole(0, view),
+                (Some(view), None) => out.whole(2, view),
+                (Some(before), Some(after)) => out.both(before, after),
+                (None, None) => {}
+            }
+        }
+        out
+    }
+    /// Counts a service that was added or removed.
+    fn whole(&mut self, at: usize, view: &ServiceView) {
+        self.services[at] += 1;
+        self.endpoints[at] += sources(view).map(|(_, source)| served(source).count()).sum::<usize>();
+        let registries = view.declarations.iter().map(|declaration| &declaration.shard.registry.name);
+        self.registries.extend(registries.cloned());
+    }
+    /// Compares a service that was and is served.
+    fn both(&mut self, before: &ServiceView, after: &ServiceView) {
+        self.services[1] += 1;
+        let (old, new) = (apart(before, after), apart(after, before));
+        for (key, health) in &new {
+            match old.get(key) {
+                None => self.endpoint(0, key),
+                Some(before) if before != health => self.endpoint(1, key),
+                Some(_) => {}
+            }
+        }
+        old.keys().filter(|key| !new.contains_key(*key)).for_each(|key| self.endpoint(2, key));
+        let is_served = |view| sources(view).any(|(_, source)| served(source).next().is_some());
+        self.emptied += usize::from(!is_served(after) && is_served(before));
+    }
+    fn endpoint(&mut self, at: usize, (_, registry, ..): &Key<'_>) {
+        self.endpoints[at] += 1;
+        if !self.registries.contains(*registry) {
+            self.registries.insert((*registry).clone());
+        }
+    }
+    /// Returns the entry; `None` if no service changed.
+    fn entry(self, generation: u64) -> Option<TimelineItem> {
+        if self.hosts.is_empty() {
+            return None;
+        }
+        let parts = [
+            counted("services", ["added", "changed", "removed"], self.services),
+            counted("endpoints", ["added", "changed health", "removed"], self.endpoints),
+            (self.emptied > 0).then(|| format!("{} services have no endpoint left", self.emptied)),
+            Some(named(&self.registries)).filter(|names| !names.is_empty()),
+        ];
+        let only = self.hosts.first().filter(|_| self.hosts.len() == 1);
+        let registry = self.registries.first().filter(|_| self.registries.len() == 1);
+        Some(TimelineItem {
+            kind: TimelineKind::Catalog,
+            severity: if self.emptied > 0 { TimelineSeverity::Warning } else { TimelineSeverity::Info },
+            object: only.and_then(|host| TimelineObject::new("service", host.as_str())),
+            message: parts.into_iter().flatten().collect::<Vec<_>>().join("; "),
+            registry: registry.map(ToString::to_string).unwrap_or_default(),
+            generation: Some(generation),
+            more_hosts: self.hosts.len().saturating_sub(MOST_HOSTS),
+            hosts: self.hosts.into_iter().take(MOST_HOSTS).collect(),
+            ..TimelineItem::default()
+        })
+    }
+}
+
+/// Describes numbers without zeros; `None` if all are zero.
+fn counted(of: &str, names: [&str; 3], counts: [usize; 3]) -> Option<String> {
+    let shown = names.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    let shown: Vec<String> = shown.map(|(name, count)| format!("{count} {name}")).collect();
+    (!shown.is_empty()).then(|| format!("{of}: {}", shown.join(", ")))
+}
+
+/// Names the first registries, and the number of the others.
+fn named(registries: &BTreeSet<RegistryName>) -> String {
+    let shown: Vec<&str> = registries.iter().take(MOST_REGISTRIES).map(|name| name.as_str()).collect();
+    let more = registries.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    if shown.is_empty() { String::new() } else { format!("from {}{more}", shown.join(", ")) }
+}
+
+fn sources(view: &ServiceView) -> impl Iterator<Item = (&PortView, &EndpointSource)> {
+    view.ports.iter().flat_map(|port| port.endpoints.inputs.sources.iter().map(move |source| (port, source)))
+}
+
+/// Returns the addresses of a source that have a port for the service port, with its number and their health.
+fn served(source: &EndpointSource) -> impl Iterator<Item = (At<'_>, Option<PortNumber>, Health)> {
+    source.group.addresses.iter().filter_map(|address| {
+        let index = (*source.ports.get(usize::from(address.port_set))?)?;
+        let port = source.group.ports(address).get(usize::from(index))?;
+        let at = match address.at {
+            AddressRef::Ip(ip) => At::Ip(ip),
+            AddressRef::Name(_) | AddressRef::Unix(_) => At::Text(source.group.name(address)?),
+        };
+        Some((at, port.number, address.health))
+    })
+}
+
+/// Returns the endpoints of a view's groups that the other view does not share.
+fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, Health> {
+    let group = |(port, source): (&PortView, &EndpointSource)| {
+        (port.number, std::ptr::from_ref::<EndpointGroup>(&source.group))
+    };
+    let shared: HashSet<_> = sources(other).map(group).collect();
+    let own = sources(view).filter(|one| !shared.contains(&group(*one)));
+    own.flat_map(|(port, source)| {
+        let registry = &source.shard.registry.name;
+        served(source).map(move |(at, number, health)| ((port.number, registry, at, number), health))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_core::Core;
+    use tributary_model::Catalog;
+    use tributary_runtime::ObjectChange;
+
+    use super::super::receipts::tests::list;
+    use super::*;
+
+    /// Returns the difference of two catalogs' services.
+    fn difference(before: &Catalog, after: &Catalog) -> Difference {
+        let keys: BTreeSet<_> =
+            before.services().chain(after.services()).map(|view| view.key.clone()).collect();
+        let services = keys.into_iter().map(|key| {
+            let of = |catalog: &Catalog| catalog.service(&key).cloned();
+            ObjectChange { before: of(before), after: of(after), key }
+        });
+        let is_changed = |one: &ObjectChange<_, Arc<ServiceView>>| match (&one.before, &one.after) {
+            (Some(before), Some(after)) => !Arc::ptr_eq(before, after),
+            _ => true,
+        };
+        Difference::of(&ScopeChange {
+            services: services.filter(is_changed).collect(),
+            ..ScopeChange::default()
+        })
+    }
+
+    /// Returns a catalog of one registry; each service has its endpoints on two ports.
+    fn mk_catalog(services: &[(&str, u8)]) -> Arc<Catalog> {
+        let mut core = Core::default();
+        list(&mut core, "home", services);
+        core.publish()
+    }
+
+    #[test]
+    fn changes_are_counted_by_service_and_endpoint() {
+        let first = mk_catalog(&[("pay.test", 3), ("cart.test", 2)]);
+        let added = difference(&Catalog::default(), &first);
+        assert_eq!((added.services, added.endpoints), ([2, 0, 0], [10, 0, 0]));
+        let entry = added.entry(7).unwrap();
+        assert_eq!(entry.message, "services: 2 added; endpoints: 10 added; from home");
+        assert_eq!((entry.registry.as_str(), entry.generation, entry.object), ("home", Some(7), None));
+        assert_eq!(entry.hosts, ["cart.test", "pay.test"]);
+        let second = mk_catalog(&[("pay.test", 1), ("cart.test", 0)]);
+        let less = difference(&first, &second);
+        assert_eq!((less.services, less.endpoints, less.emptied), ([0, 2, 0], [0, 0, 8], 1));
+        let entry = less.entry(8).unwrap();
+        assert_eq!(entry.severity, TimelineSeverity::Warning);
+        assert!(entry.message.contains("1 services have no endpoint left"), "{}", entry.message);
+        let gone = difference(&first, &mk_catalog(&[("pay.test", 3)]));
+        assert_eq!((gone.services, gone.endpoints), ([0, 1, 1], [0, 0, 4]));
+        assert_eq!(difference(&second, &second).entry(9), None);
+    }
+
+    #[test]
+    fn groups_that_both_generations_share_are_not_walked() {
+        let mut core = Core::default();
+        list(&mut core, "home", &[("pay.test", 200)]);
+        let first = core.publish();
+        list(&mut core, "away", &[("pay.test", 2)]);
+        let second = core.publish();
+        let view = |catalog: &Catalog| Arc::clone(catalog.services().next().unwrap());
+        let (before, after) = (view(&first), view(&second));
+        assert_eq!((apart(&before, &after).len(), apart(&after, &before).len()), (0, 4));
+        let entry = difference(&first, &second).entry(2).unwrap();
+        assert_eq!(entry.message, "services: 1 changed; endpoints: 4 added; from away");
+        assert_eq!(entry.object, TimelineObject::new("service", "pay.test"));
+    }
+
+    #[test]
+    fn many_hosts_are_counted_and_the_first_are_named() {
+        let hosts = (0..25).map(|at| format!("h{at:02}")).collect();
+        let entry = Difference { hosts, services: [25, 0, 0], ..Difference::default() }.entry(1).unwrap();
+        assert_eq!((entry.hosts.len(), entry.more_hosts), (MOST_HOSTS, 15));
+    }
+}

@@ -82,7 +82,7 @@ fn judge(surface: Surface, request: &Request) -> Result<&'static Route, Refusal>
             ));
         }
     }
-    if route.access == Access::Loopback && is_cross_site(request.headers()) {
+    if route.access == Access::Loopback && is_cross_site(surface, request.headers()) {
         return Err((StatusCode::FORBIDDEN, "pages of other sites may not request this path\n"));
     }
     match (route.changes, request.method()) {
@@ -113,21 +113,22 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
 
 /// Whether a page of another site sent the request. Browsers send these headers; other programs send neither. Only pages that this
 /// listener served have its own address as their origin, since the Host header names this machine.
-fn is_cross_site(headers: &HeaderMap) -> bool {
+fn is_cross_site(surface: Surface, headers: &HeaderMap) -> bool {
     let sites = headers.get_all("sec-fetch-site").iter();
     let is_foreign = sites.into_iter().any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"));
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
         (None, _) => is_foreign,
-        (Some(origin), None) => is_foreign || !is_own(headers, origin.as_bytes()),
+        (Some(origin), None) => is_foreign || !is_own(surface, headers, origin.as_bytes()),
         (Some(_), Some(_)) => true,
     }
 }
 
-/// Whether an origin is `http://` and the Host header, byte by byte: browsers write both alike.
-fn is_own(headers: &HeaderMap, origin: &[u8]) -> bool {
+/// Whether an origin is the scheme of the listener and the Host header, byte by byte: browsers write both alike.
+fn is_own(surface: Surface, headers: &HeaderMap, origin: &[u8]) -> bool {
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    origin.strip_prefix(b"http://").is_some_and(|authority| Some(authority) == host)
+    let scheme: &[u8] = if surface == Surface::Remote { b"https://" } else { b"http://" };
+    origin.strip_prefix(scheme).is_some_and(|authority| Some(authority) == host)
 }
 
 #[cfg(test)]
@@ -168,8 +169,10 @@ mod tests {
             headers
         };
         for host in ["localhost:15014", "127.0.0.1:15014", "[::1]:15014", "localhost"] {
-            assert!(!is_cross_site(&with(host, &[&format!("http://{host}")])), "{host}");
-            assert!(!is_cross_site(&with(host, &[])), "{host}");
+            assert!(!is_cross_site(Surface::Admin, &with(host, &[&format!("http://{host}")])), "{host}");
+            assert!(!is_cross_site(Surface::Admin, &with(host, &[])), "{host}");
+            let of_tls = with(host, &[&format!("https://{host}")]);
+            assert!(!is_cross_site(Surface::Remote, &of_tls) && is_cross_site(Surface::Admin, &of_tls), "{host}");
         }
         let own = "http://localhost:15014";
         for origins in [
@@ -190,16 +193,16 @@ mod tests {
             &[own, own],
             &[own, "http://evil.example"],
         ] {
-            assert!(is_cross_site(&with("localhost:15014", origins)), "{origins:?}");
+            assert!(is_cross_site(Surface::Admin, &with("localhost:15014", origins)), "{origins:?}");
         }
         for (site, is_foreign) in
             [("same-origin", false), ("none", false), ("same-site", true), ("cross-site", true)]
         {
             let mut headers = with("localhost:15014", &[own]);
             headers.append("sec-fetch-site", HeaderValue::from_static(site));
-            assert_eq!(is_cross_site(&headers), is_foreign, "{site}");
+            assert_eq!(is_cross_site(Surface::Admin, &headers), is_foreign, "{site}");
             headers.append("sec-fetch-site", HeaderValue::from_static("cross-site"));
-            assert!(is_cross_site(&headers), "{site} and cross-site");
+            assert!(is_cross_site(Surface::Admin, &headers), "{site} and cross-site");
         }
     }
 

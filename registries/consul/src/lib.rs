@@ -11,6 +11,7 @@ pub mod content;
 pub mod factory;
 pub mod machine;
 pub mod map;
+pub mod preflight;
 pub mod registry;
 mod run_loop;
 pub mod token;

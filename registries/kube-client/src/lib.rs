@@ -37,7 +37,7 @@ pub use identity::{ClusterIdentity, Found};
 pub use leader_work_queue::{LeaderWorkQueue, Outcome, QueueEvent, QueuePolicy, Sends};
 pub use lease::{Held, Leadership, LeaseTiming};
 pub use live::LiveConnections;
-pub use preflight::{Preflight, preflight};
+pub use preflight::{Preflight, exists, not_served, preflight};
 pub use resource::{ObjectName, Resource};
 pub use seed::seed;
 pub use token::IssuedToken;

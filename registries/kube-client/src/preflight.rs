@@ -31,6 +31,11 @@ struct ServerVersion {
     git_version: String,
 }
 
+#[derive(Deserialize)]
+struct NamedList {
+    items: Vec<serde::de::IgnoredAny>,
+}
+
 /// Requests the version of a server, its identity and one object of each kind. Fails with the first answer that concerns all
 /// requests: none at all, or a refused credential.
 pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Preflight, ApiFailure> {
@@ -49,6 +54,31 @@ pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Pr
         }
     }
     Ok(Preflight { version: git_version, date, identity, unread })
+}
+
+/// Returns true if the server does not have a kind; an error if that is not known, such as for lack of the right to list it.
+pub async fn not_served(connection: &Connection, kind: &Resource) -> Result<bool, ApiFailure> {
+    match one_of(connection, kind).await {
+        Ok(()) => Ok(false),
+        Err(ApiFailure::NotFound(_)) => Ok(true),
+        Err(why) => Err(why),
+    }
+}
+
+/// Returns true if an object exists, by a list: a credential that may list need not have the right to get.
+pub async fn exists(
+    connection: &Connection,
+    kind: &Resource,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<bool, ApiFailure> {
+    let version = kind.versions.first().copied().unwrap_or("v1");
+    let selector = format!("metadata.name={name}");
+    let path = send::with_pair(kind.path(version, namespace), "fieldSelector", &selector);
+    let list = send::names(connection.client(), &path).await?;
+    let garbled = |error| ApiFailure::Garbled(format!("a list of {}: {error}", kind.plural));
+    let NamedList { items } = serde_json::from_slice(&list).map_err(garbled)?;
+    Ok(!items.is_empty())
 }
 
 async fn one_of(connection: &Connection, kind: &Resource) -> Result<(), ApiFailure> {

@@ -9,6 +9,7 @@ use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig, TokensConfig};
 use crate::config::shape::ip_port;
 pub use analyze::AnalyzeArgs;
+pub use check::{BugReportArgs, CheckArgs, DocumentOutput, FailOn, VersionArgs, WaitArgs, WaitGoal};
 pub use cluster::{ClusterCheckArgs, ClusterCommand, ClusterDescribeArgs};
 pub use cluster_edit::{
     ClusterAcceptArgs, ClusterAddArgs, ClusterEditArgs, ClusterRemoveArgs, ClusterRotateArgs,
@@ -21,6 +22,7 @@ use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
 mod analyze;
+mod check;
 mod cluster;
 mod cluster_edit;
 mod console;
@@ -55,6 +57,15 @@ pub enum Command {
     WhyNot(WhyNotArgs),
     /// Find what is wrong with policies: destinations that do not exist, subsets without endpoints, routes behind others
     Analyze(AnalyzeArgs),
+    /// Check a running installation, or with --before what an installation needs. Ends with 3 if something is wrong, 7 if a replica
+    /// does not answer
+    Check(Box<CheckArgs>),
+    /// Wait until a running server has what --for names. Ends with 5 if that takes too long
+    Wait(WaitArgs),
+    /// Print the version of this program and of a running server
+    Version(VersionArgs),
+    /// Write an archive with the documents, metrics, checks and configuration of a server, without secrets
+    BugReport(BugReportArgs),
     /// Add, rotate, pause and remove remote clusters, describe one of a running server, and check kubeconfigs
     #[command(subcommand)]
     Cluster(ClusterCommand),

@@ -4,6 +4,8 @@
 //! leaves the process alone. `main` passes the process's streams, tests pass buffers.
 
 pub mod analyze;
+pub mod bug_report;
+pub mod check;
 pub mod cluster;
 pub(crate) mod clusters;
 pub mod config;
@@ -17,6 +19,7 @@ mod merge_replicas;
 mod open_console;
 mod overview;
 pub mod rbac;
+pub mod redact;
 pub mod registries;
 pub mod replicas;
 pub mod resources;
@@ -24,6 +27,9 @@ mod routes;
 pub mod server;
 pub mod state;
 pub mod table;
+pub mod version;
+pub mod wait;
+mod waiting;
 pub mod watch;
 
 use std::io::IsTerminal as _;
@@ -57,6 +63,10 @@ pub async fn run(
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
         Command::Analyze(args) => analyze::run(&args, env, console).await,
+        Command::Check(args) => check::run(&args, env, console).await,
+        Command::Wait(args) => wait::run(&args, env, console).await,
+        Command::Version(args) => version::run(&args, env, console).await,
+        Command::BugReport(args) => bug_report::run(&args, env, console).await,
         Command::Cluster(command) => cluster::run(&command, env, console).await,
         Command::Console(args) => open_console::run(&args, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,

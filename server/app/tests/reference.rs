@@ -27,6 +27,8 @@ fn reference_pages_match_the_program() {
 
 #[test]
 fn pages_contain_every_row_of_their_tables() {
+    let checks = page("checks.md").unwrap();
+    assert_eq!(checks.matches("\n### ").count(), tributary_app::check::TABLE.len());
     let codes = page("codes.md").unwrap();
     assert_eq!(codes.matches("\n| TRB").count(), tributary_model::Code::TABLE.len());
     let metrics = page("metrics.md").unwrap();

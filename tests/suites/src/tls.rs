@@ -74,6 +74,15 @@ impl Authority {
         self.sign(name, params)
     }
 
+    /// Creates a server identity for `localhost` whose time is over.
+    pub fn expired(&self, name: &str) -> Result<Identity> {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2001, 12, 31);
+        self.sign(name, params)
+    }
+
     /// Creates a server identity for these hosts, in files named after `name`.
     pub fn server_of(&self, name: &str, hosts: &[&str]) -> Result<Identity> {
         let mut params =

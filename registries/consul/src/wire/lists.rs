@@ -98,6 +98,9 @@ pub struct TokenSelf {
     /// Roles.
     #[serde(default, deserialize_with = "or_default")]
     pub roles: Vec<Link>,
+    /// Time at which it expires, if it does.
+    #[serde(default, rename = "ExpirationTime")]
+    pub expires: Option<jiff::Timestamp>,
 }
 
 /// Policy or role by its id.

@@ -175,7 +175,10 @@ pub(super) fn cluster(before: &Before) -> Found {
         return found;
     }
     let shown: Vec<&str> = before.clusters.iter().map(|one| &*one.credential).collect();
-    Found::new(shown.join("; "), connections(before, &["name", "connection", "authentication", "identity"]))
+    Found::new(
+        shown.join("; "),
+        connections(before, &["name", "connection", "authentication", "identity", "expiry"]),
+    )
 }
 
 /// Returns the minor version of a text such as `v1.34.1+k3s1`.

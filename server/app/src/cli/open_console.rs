@@ -30,8 +30,9 @@ pub(super) async fn run(
     if let Some(pods) = server.pods() {
         return forward(pods, args, console).await;
     }
+    server.require_one().await?;
     server.get("/livez", &[]).await?;
-    present(&format!("{}{PATH}", server.address().unwrap_or_default()), args, console)?;
+    present(&format!("{}{PATH}", server.url()), args, console)?;
     Ok(Exit::Ok)
 }
 

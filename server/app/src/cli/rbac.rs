@@ -156,8 +156,22 @@ async fn ask(
     Ok(odd)
 }
 
+/// Returns a resource with its group, such as `gateways.networking.istio.io`.
+pub(super) fn full_name(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+/// Describes a right, such as `list pods in every namespace`.
+pub(super) fn described(right: &Right) -> String {
+    let name = right.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+    let place = right
+        .namespace
+        .as_ref()
+        .map_or_else(|| "in every namespace".to_owned(), |namespace| format!("in namespace {namespace}"));
+    format!("{} {}{name} {place}", right.verb, full_name(&right.resource, &right.group))
+}
+
 fn row(right: &Right, need: bool, allowed: bool) -> Vec<Cell> {
-    let group = if right.group.is_empty() { String::new() } else { format!(".{}", right.group) };
     let name = right.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
     let tone = match (need, allowed) {
         (true, false) => Tone::Bad,
@@ -167,7 +181,7 @@ fn row(right: &Right, need: bool, allowed: bool) -> Vec<Cell> {
     let yes = |is: bool| if is { "yes" } else { "no" };
     vec![
         right.verb.clone().into(),
-        format!("{}{group}{name}", right.resource).into(),
+        format!("{}{name}", full_name(&right.resource, &right.group)).into(),
         right.namespace.clone().unwrap_or_else(|| "*".to_owned()).into(),
         yes(need).into(),
         Cell(yes(allowed).to_owned(), tone),

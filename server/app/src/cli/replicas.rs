@@ -16,7 +16,7 @@ use tributary_kube_client::{ApiFailure, ConnectOptions, Connection, Env, Forward
 use tributary_model::Code;
 
 use super::http::{MAX_BYTES, judge, pairs, silent};
-use super::server::{Query, ReplicaAnswer};
+use super::server::{Query, ReplicaAnswer, one_of};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
@@ -124,13 +124,24 @@ impl PodServers {
     /// Fails unless there is exactly one replica.
     pub async fn require_one(&self) -> Result<(), CommandError> {
         let (_, found) = self.found().await?;
-        if found.len() == 1 {
-            return Ok(());
-        }
-        let message = format!("{} replicas were found, and this command follows one", found.len());
         let one = found.first().map(|pod| pod.name.as_str()).unwrap_or("POD");
-        let next = format!("name it: --server {SCHEME}{}/{one}", self.url.namespace);
-        Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message).next(next))
+        one_of(found.len(), &format!("{SCHEME}{}/{one}", self.url.namespace))
+    }
+    /// Returns each replica by itself, over the same connection.
+    pub async fn split(&self) -> Result<Vec<Self>, CommandError> {
+        let (pods, found) = self.found().await?;
+        let one = |pod: &PodFound| {
+            let url = PodsUrl { pod: Some(pod.name.clone()), ..self.url.clone() };
+            let found = OnceCell::new_with(Some((pods.clone(), vec![pod.clone()])));
+            Self { url, env: self.env.clone(), found }
+        };
+        Ok(found.iter().map(one).collect())
+    }
+    /// Returns the URL, as `--server` takes it, without labels and context.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let pod = self.url.pod.as_ref().map(|pod| format!("/{pod}")).unwrap_or_default();
+        format!("{SCHEME}{}{pod}", self.url.namespace)
     }
     /// Returns the first replica that is ready, else the first that runs.
     pub async fn best(&self) -> Result<&str, CommandError> {

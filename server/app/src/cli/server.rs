@@ -1,12 +1,14 @@
 //! The server, or the replicas of it, that a command requests documents from.
 //!
-//! Every command that reads or changes a running server calls [`Server::find`]. `http://` and `https://` name one server,
-//! `pods://NAMESPACE` all replicas in a cluster: each request then goes to every replica and the answers are merged. An answer that
-//! lacks a replica states it in its metadata.
+//! Every command that reads or changes a running server calls [`Server::find`]. `http://` and `https://` name one server, several
+//! addresses with commas between them are replicas, and `pods://NAMESPACE` is all replicas in a cluster: each request then goes to
+//! every replica and the answers are merged. An answer that lacks a replica states it in its metadata. Commands that judge replicas
+//! one by one call [`Server::replicas`].
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use reqwest::Method;
 
 use super::http::{Http, Login};
@@ -26,7 +28,7 @@ pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
 
 /// Answer of one replica.
 pub struct ReplicaAnswer {
-    /// Name of the pod; empty for a server that is not in a pod.
+    /// Name of the pod, or address of the server.
     pub replica: String,
     /// Body, or why there is none.
     pub body: Result<Bytes, CommandError>,
@@ -40,6 +42,7 @@ pub struct Server {
 
 enum Place {
     One(Http),
+    Several(Vec<Http>),
     Pods(Box<PodServers>),
 }
 
@@ -49,6 +52,11 @@ impl Server {
         let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
         Self::at(url, args.timeout.get(), &Login::of(args, env), env)
     }
+    /// Returns the server of a URL, else of `TRIBUTARY_SERVER`, else the default; variables name what is presented to it.
+    pub fn named(url: Option<&str>, timeout: Duration, env: &Environment) -> Result<Self, CommandError> {
+        let url = url.or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
+        Self::at(url, timeout, &Login::of_variables(env), env)
+    }
     /// Parses `http://HOST:PORT` or `HOST:PORT`.
     pub fn parse(url: &str, timeout: Duration) -> Result<Self, CommandError> {
         Self::at(url, timeout, &Login::default(), &Environment::default())
@@ -56,9 +64,37 @@ impl Server {
     fn at(url: &str, timeout: Duration, login: &Login, env: &Environment) -> Result<Self, CommandError> {
         let place = match PodsUrl::parse(url)? {
             Some(pods) => Place::Pods(Box::new(PodServers::new(pods, env.clone()))),
+            None if url.contains(',') => {
+                let all = url.split(',').map(|one| Http::parse(one.trim(), login));
+                Place::Several(all.collect::<Result<_, _>>()?)
+            }
             None => Place::One(Http::parse(url, login)?),
         };
         Ok(Self { place, timeout })
+    }
+    /// Returns each replica as a server of its own.
+    pub async fn replicas(args: &ServerArgs, env: &Environment) -> Result<Vec<Self>, CommandError> {
+        Self::find(args, env)?.split().await
+    }
+    /// Returns each replica as a server of its own.
+    pub async fn split(&self) -> Result<Vec<Self>, CommandError> {
+        let all: Vec<Place> = match &self.place {
+            Place::One(http) => vec![Place::One(http.clone())],
+            Place::Several(all) => all.iter().cloned().map(Place::One).collect(),
+            Place::Pods(pods) => {
+                pods.split().await?.into_iter().map(|one| Place::Pods(Box::new(one))).collect()
+            }
+        };
+        Ok(all.into_iter().map(|place| Self { place, timeout: self.timeout }).collect())
+    }
+    /// Returns its address, as `--server` takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.place {
+            Place::One(http) => http.base().to_owned(),
+            Place::Several(all) => all.iter().map(Http::base).collect::<Vec<_>>().join(","),
+            Place::Pods(pods) => pods.url(),
+        }
     }
     /// Sends a GET and returns the body; a status other than success is an error.
     pub async fn get(&self, path: &str, query: Query<'_>) -> Result<Bytes, CommandError> {
@@ -75,8 +111,8 @@ impl Server {
         path: &str,
         query: Query<'_>,
     ) -> Result<Bytes, CommandError> {
-        if let (Place::Pods(pods), true) = (&self.place, query.iter().any(|(name, _)| *name == "after")) {
-            pods.require_one().await?;
+        if query.iter().any(|(name, _)| *name == "after") {
+            self.require_one().await?;
         }
         self.within(self.timeout + held, Method::GET, path, query).await
     }
@@ -89,15 +125,15 @@ impl Server {
     pub fn pods(&self) -> Option<&PodServers> {
         match &self.place {
             Place::Pods(pods) => Some(pods),
-            Place::One(_) => None,
+            Place::One(_) | Place::Several(_) => None,
         }
     }
-    /// Returns `http://HOST:PORT` of a server that is not reached through a cluster.
-    #[must_use]
-    pub fn address(&self) -> Option<&str> {
+    /// Fails unless there is exactly one replica.
+    pub async fn require_one(&self) -> Result<(), CommandError> {
         match &self.place {
-            Place::One(http) => Some(http.base()),
-            Place::Pods(_) => None,
+            Place::One(_) => Ok(()),
+            Place::Several(all) => one_of(all.len(), all.first().map(Http::base).unwrap_or(DEFAULT)),
+            Place::Pods(pods) => pods.require_one().await,
         }
     }
     async fn answers(
@@ -108,9 +144,10 @@ impl Server {
         query: Query<'_>,
     ) -> Result<Vec<ReplicaAnswer>, CommandError> {
         match &self.place {
-            Place::One(http) => {
-                let body = http.send(limit, method, path, query).await;
-                Ok(vec![ReplicaAnswer { replica: String::new(), body }])
+            Place::One(http) => Ok(vec![answer(http, limit, method, path, query).await]),
+            Place::Several(all) => {
+                let answers = all.iter().map(|http| answer(http, limit, method.clone(), path, query));
+                Ok(join_all(answers).await)
             }
             Place::Pods(pods) => pods.each(limit, method, path, query).await,
         }
@@ -132,6 +169,20 @@ impl Server {
             None => Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, "no replica was found")),
         }
     }
+}
+
+async fn answer(http: &Http, limit: Duration, method: Method, path: &str, query: Query<'_>) -> ReplicaAnswer {
+    ReplicaAnswer { replica: http.base().to_owned(), body: http.send(limit, method, path, query).await }
+}
+
+/// Returns an error unless there is exactly one replica, with an example of one.
+pub(super) fn one_of(count: usize, example: &str) -> Result<(), CommandError> {
+    if count == 1 {
+        return Ok(());
+    }
+    let message = format!("{count} replicas were found, and this command follows one");
+    let error = CommandError::new(Exit::Usage, Code::FLAG_INVALID, message);
+    Err(error.next(format!("name it: --server {example}")))
 }
 
 /// Reports replicas that did not answer, and returns the exit code of a command that otherwise ends with `exit`.

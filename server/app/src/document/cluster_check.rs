@@ -91,6 +91,18 @@ impl CheckedCluster {
             }
         }
     }
+    /// Returns the item of a file that cannot be read.
+    #[must_use]
+    pub fn unread(cluster: String, file: String, code: Code, why: String) -> Self {
+        let reason = CheckReason {
+            code: code.to_string(),
+            field: String::new(),
+            line: None,
+            message: why,
+            opt_in: None,
+        };
+        Self { verdict: Verdict::Refused, reasons: vec![reason], ..Self::named(cluster, file) }
+    }
     /// Returns an accepted item of which nothing else is known.
     fn named(cluster: String, source: String) -> Self {
         Self {

@@ -43,7 +43,8 @@ fn read(factories: &Factories, config: &Config) -> BTreeMap<String, ConfiguredCr
     all.collect()
 }
 
-fn stated(presented: &Presented) -> Option<ConfiguredCredential> {
+/// Returns when a credential ends, if it states that.
+pub(crate) fn stated(presented: &Presented) -> Option<ConfiguredCredential> {
     let Presented { token, certificate, is_refreshed } = presented;
     let validity = Validity::of(token.as_ref(), certificate.as_ref())?;
     Some(ConfiguredCredential { validity, is_refreshed: *is_refreshed })

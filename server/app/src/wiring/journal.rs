@@ -24,7 +24,7 @@ use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
 /// Value of `stateDir` that disables the journal.
-const NONE: &str = "none";
+pub const NONE: &str = "none";
 
 /// Journal, if there is one.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ mod accepted;
 mod clusters;
 mod credentials;
 mod departures;
-mod directory_watch;
+pub(crate) mod directory_watch;
 mod driver;
 mod followers;
 mod joins;

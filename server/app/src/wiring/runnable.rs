@@ -12,8 +12,20 @@ use crate::exit::CommandError;
 /// Checks that there is a registry, that each can be built, and that the certificates can be used. Reports every error.
 pub fn check(loaded: &Loaded, factories: &Factories) -> Result<(), CommandError> {
     check::serves(loaded)?;
-    let built =
-        loaded.config.registries.iter().map(|registry| factories.of(registry, &loaded.config).map(drop));
     let certificates = std::iter::once_with(|| Certificates::of(loaded).map(drop));
-    join(built.chain(certificates).filter_map(Result::err).collect()).map_or(Ok(()), Err)
+    join(built(loaded, factories).chain(certificates).filter_map(Result::err).collect()).map_or(Ok(()), Err)
+}
+
+/// Checks the same without the certificates.
+pub fn check_registries(loaded: &Loaded, factories: &Factories) -> Result<(), CommandError> {
+    check::serves(loaded)?;
+    join(built(loaded, factories).filter_map(Result::err).collect()).map_or(Ok(()), Err)
+}
+
+fn built<'a>(
+    loaded: &'a Loaded,
+    factories: &'a Factories,
+) -> impl Iterator<Item = Result<(), CommandError>> + 'a {
+    let registries = loaded.config.registries.iter();
+    registries.map(|registry| factories.of(registry, &loaded.config).map(drop))
 }

@@ -8,6 +8,7 @@ mod world;
 
 mod admin;
 mod analyze;
+mod check_command;
 mod check_table;
 mod clients;
 mod cluster;

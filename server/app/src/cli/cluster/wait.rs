@@ -1,11 +1,10 @@
 //! Waits for the state of a cluster of a running server.
 //!
-//! `cluster wait`, `cluster remove` and `cluster rotate` call it. A verdict is a function of what the server shows; a server that does not
-//! answer meanwhile, such as one that restarts, is requested again until the time is over.
-
-use std::time::Duration;
+//! `cluster wait`, `cluster remove` and `cluster rotate` call it. A verdict is a function of what the server shows; [`waiting`] has the
+//! loop.
 
 use super::super::get::{items, parse, path};
+use super::super::waiting::{self, REQUEST};
 use super::super::{Console, Server};
 use crate::args::{ClusterWaitArgs, Resource as Listed, WaitFor};
 use crate::config::Span;
@@ -13,10 +12,7 @@ use crate::document::{ClusterItem, List};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// Pause between two requests.
-const PACE: Duration = Duration::from_millis(250);
-/// Longest time of one request.
-const REQUEST: Duration = Duration::from_secs(10);
+pub(super) use super::super::waiting::Pending;
 
 /// State of a cluster whose connections are closed on request.
 pub(super) const PAUSED: &str = "Paused";
@@ -62,21 +58,6 @@ pub(super) async fn run(
     Ok(Exit::Ok)
 }
 
-/// Why a state is not reached.
-#[derive(Debug, Clone)]
-pub(super) enum Pending {
-    /// It can still be reached.
-    NotYet(String),
-    /// It will not be reached.
-    Never(CommandError),
-}
-
-impl From<String> for Pending {
-    fn from(why: String) -> Self {
-        Self::NotYet(why)
-    }
-}
-
 /// Waits until the test holds; it returns why it does not.
 pub(super) async fn until<W: Into<Pending>>(
     server: &Server,
@@ -85,22 +66,11 @@ pub(super) async fn until<W: Into<Pending>>(
     mut test: impl FnMut(&Seen) -> Result<(), W>,
 ) -> Result<(), CommandError> {
     let end = tokio::time::Instant::now() + limit.get();
-    loop {
-        let why = match see(server, name).await {
-            Ok(seen) => match test(&seen).map_err(Into::into) {
-                Ok(()) => return Ok(()),
-                Err(Pending::NotYet(why)) => why,
-                Err(Pending::Never(failure)) => return Err(failure),
-            },
-            Err(failure) if failure.exit == Exit::Usage => return Err(failure),
-            Err(failure) => failure.message,
-        };
-        let next = tokio::time::Instant::now() + PACE;
-        if next >= end {
-            return Err(timed_out(name, limit, &why));
-        }
-        tokio::time::sleep_until(next).await;
-    }
+    let looked = waiting::until(end, || see(server, name), |seen| test(&seen).map_err(Into::into));
+    looked.await.map_err(|pending| match pending {
+        Pending::Never(failure) => failure,
+        Pending::NotYet(why) => timed_out(name, limit, &why),
+    })
 }
 
 fn timed_out(name: &str, limit: Span, why: &str) -> CommandError {

@@ -142,7 +142,7 @@ const SPAN: i64 = 7 * 86_400;
 
 /// Returns the condition of a credential of the configuration. One that another program replaces ends late in its life: only a program
 /// that does not is reported.
-pub(super) fn of_configured(one: &ConfiguredCredential, now: Timestamp) -> Option<ClusterConditionItem> {
+pub(crate) fn of_configured(one: &ConfiguredCredential, now: Timestamp) -> Option<ClusterConditionItem> {
     let soon = if one.is_refreshed { VERY_SOON } else { SOON };
     of_expiry(one.validity, soon, now)
 }

@@ -47,7 +47,7 @@ impl DirectoryWatch {
 }
 
 /// Lists the directory and reads its files; returns its identity too, if it could be listed.
-fn read(root: &Path) -> (Look, Option<DirId>) {
+pub(crate) fn read(root: &Path) -> (Look, Option<DirId>) {
     match list(root) {
         Ok((files, id)) => (Look::Listed(files), Some(id)),
         Err(error) => (Look::Unreadable(format!("{}: {error}", root.display())), None),

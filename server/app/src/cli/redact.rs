@@ -1,0 +1,96 @@
+//! Removes secrets from texts that leave the machine.
+//!
+//! Documents of the server hold none in fields of their own; texts of clients (NACK), of sources (errors) and values that an operator wrote
+//! into a configuration may. What looks like a credential is replaced: tokens in JWT form, values of fields and headers that are named
+//! after one, PEM blocks of keys, and users in URLs. `bug-report` passes everything through it.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// What stands in place of a secret.
+pub const REDACTED: &str = "[redacted]";
+
+/// Patterns, in order: each with the number of the group that stays before the secret.
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let texts = [
+        // a block of a private key, whole or cut; JSON escapes line ends
+        r"()-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
+        // a field, a header or an argument that is named after a secret, with its value; names of files and kinds stay
+        r#"(?i)((?:\b|[_-])(?:[a-z_-]*(?:token|password|passwd|secret|api[_-]?key)|authorization|(?:client-)?key-data|client-certificate-data)\\?["']?\s*[:=]\s*\\?["']?(?:bearer |basic )?)[^\s"',;&<>)}\]\\]{4,}"#,
+        r"(?i)(\b(?:bearer|basic) )[a-z0-9._~+/=-]{8,}",
+        // a JSON Web Token
+        r"()\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?",
+        // a user in a URL
+        r#"([a-z][a-z0-9+.-]*://)[^\s/@"'\\]+@"#,
+        // base64 of a kubeconfig: `apiVersion:`, `clusters:`, `kind:`, or of PEM
+        r"()\b(?:YXBpVmVyc2lvbj|Y2x1c3RlcnM6|a2luZDog|LS0tLS1CRUdJTi)[A-Za-z0-9+/=]*",
+    ];
+    texts.iter().filter_map(|text| Regex::new(text).ok()).collect()
+});
+
+/// Returns the text without what looks like a secret.
+#[must_use]
+pub fn redacted(text: &str) -> String {
+    PATTERNS.iter().fold(text.to_owned(), |text, pattern| {
+        let replace = |found: &Captures<'_>| {
+            let stays = found.get(1).map_or("", |group| group.as_str());
+            let at = if stays.ends_with("://") { "@" } else { "" };
+            format!("{stays}{REDACTED}{at}")
+        };
+        pattern.replace_all(&text, replace).into_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles() {
+        assert_eq!(PATTERNS.len(), 6);
+    }
+
+    #[test]
+    fn secrets_in_texts_are_replaced() {
+        let secrets = [
+            r#""nack": "rejected: token: s3cr3t-hunter2""#,
+            r#"{"accessToken":"s3cr3t-hunter2"}"#,
+            r#"{\"password\":\"s3cr3t-hunter2\"}"#,
+            "X-Consul-Token: s3cr3t-hunter2",
+            "authorization: Bearer s3cr3t-hunter2",
+            "got Basic czNjcjN0LWh1bnRlcjI= from s3cr3t-hunter2x".trim_end_matches(" from s3cr3t-hunter2x"),
+            "https://ada:s3cr3t-hunter2@consul.test:8501/v1",
+            "?token=s3cr3t-hunter2&dc=dc1",
+            "-----BEGIN EC PRIVATE KEY-----\\ns3cr3t-hunter2\\n-----END EC PRIVATE KEY-----",
+            "-----BEGIN PRIVATE KEY-----\ns3cr3t-hunter2 and it is cut",
+            "client-key-data: czNjcjN0LWh1bnRlcjI=",
+            "Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzM2NyM3QifQ.c2ln",
+            "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzM2NyM3QifQ.c2ln",
+            "YXBpVmVyc2lvbjogdjEKa2luZDogQ29uZmln",
+        ];
+        for text in secrets {
+            let shown = redacted(text);
+            assert!(shown.contains(REDACTED), "{text}: {shown}");
+            for secret in ["s3cr3t", "czNjcjN0", "eyJ", "YXBp", "ada:"] {
+                assert!(!shown.contains(secret), "{text}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_texts_stay() {
+        let texts = [
+            r#""tokenFile": "/var/run/token""#,
+            r#""identity": "9f3c0a1e-2222-4444-8888-0123456789ab""#,
+            "Secret mesh/east: users[0].user.token (line 3) is missing",
+            r#""secrets": "auto""#,
+            "https://10.0.0.1:6443/api",
+            "outbound|80||pay.shop.svc.cluster.local",
+            r#""kind": "Secret", "name": "east""#,
+        ];
+        for text in texts {
+            assert_eq!(redacted(text), text);
+        }
+    }
+}

@@ -37,7 +37,7 @@ check_machine() {
   fi
   command -v openssl >/dev/null || missing+=("openssl: install the openssl package")
   case " $* " in *" servers "*) check_clients ;; esac
-  case " $* " in *" kubernetes "* | *" consul "*) check_go ;; esac
+  case " $* " in *" kubernetes "* | *" consul "* | *" helm "*) check_go ;; esac
   case " $* " in *" capture "*) check_capture ;; esac
   [ ${#missing[@]} -eq 0 ] && return 0
   printf 'this machine lacks what the tests need:\n' >&2
@@ -70,7 +70,7 @@ check_go() {
     have=$(go env GOVERSION)
     at_least 1.21 "${have#go}" || missing+=("go 1.21 or newer: this one is ${have#go}")
   else
-    missing+=("go: install Go 1.21 or newer, which builds the Kubernetes API server, etcd and Consul")
+    missing+=("go: install Go 1.21 or newer, which builds the Kubernetes API server, etcd, Consul and Helm")
   fi
 }
 
@@ -157,6 +157,12 @@ make_kubernetes() {
 
 make_consul() { go_build consul github.com/hashicorp/consul "$1/consul" ""; }
 
+make_helm() {
+  local version
+  version=$(awk '$1 == "helm.sh/helm/v4" {print $2}' "$root/tests/tools/servers/helm/go.mod")
+  go_build helm helm.sh/helm/v4/cmd/helm "$1/helm" "-X helm.sh/helm/v4/internal/version.version=$version"
+}
+
 # Prints the folder of WHAT in the cache; its name has the hash of all inputs.
 folder_of() {
   local servers=tests/tools/servers/$1
@@ -165,7 +171,7 @@ folder_of() {
     venv) printf '%s/venv-%s\n' "$cache" "$(key tests/tools/requirements.txt "$(python3 --version)")" ;;
     node) printf '%s/node-%s\n' "$cache" \
       "$(key tests/tools/package.json tests/tools/package-lock.json "$(node --version)")" ;;
-    kubernetes | consul) printf '%s/%s-%s\n' "$cache" "$1" \
+    kubernetes | consul | helm) printf '%s/%s-%s\n' "$cache" "$1" \
       "$(key "$servers/go.mod" "$servers/go.sum" "$(cd "$servers" && go env GOVERSION)")" ;;
   esac
 }
@@ -185,13 +191,14 @@ need() {
       kubernetes) made kubernetes "kube-apiserver and etcd, which take about five minutes" & jobs+=($!) ;;
       capture) install_capture & jobs+=($!) ;;
       consul) made consul "Consul, which takes about three minutes" & jobs+=($!) ;;
+      helm) made helm "Helm, which takes about two minutes" & jobs+=($!) ;;
       *) printf 'unknown need: %s\n' "$what" >&2; return 1 ;;
     esac
   done
   for job in "${jobs[@]}"; do wait "$job" || failed=1; done
   [ $failed = 0 ] || return 1
   for what in "$@"; do
-    case $what in servers | kubernetes | consul) "name_$what" || return 1 ;; esac
+    case $what in servers | kubernetes | consul | helm) "name_$what" || return 1 ;; esac
   done
 }
 
@@ -203,6 +210,8 @@ name_kubernetes() {
   export TRIBUTARY_KUBE_APISERVER=${TRIBUTARY_KUBE_APISERVER:-$folder/kube-apiserver}
   export TRIBUTARY_ETCD=${TRIBUTARY_ETCD:-$folder/etcd}
 }
+
+name_helm() { export TRIBUTARY_HELM=${TRIBUTARY_HELM:-$(folder_of helm)/helm}; }
 
 name_consul() { export TRIBUTARY_CONSUL=${TRIBUTARY_CONSUL:-$(folder_of consul)/consul}; }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig, TokensConfig};
@@ -83,6 +84,18 @@ pub enum Command {
     /// Work with the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Print the completion script of a shell
+    Completion {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write a manual page for each command into a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        directory: PathBuf,
+    },
     /// Print a page of the reference
     #[command(hide = true)]
     Reference(ReferenceArgs),

@@ -18,6 +18,7 @@ pub mod http;
 mod merge_replicas;
 mod open_console;
 mod overview;
+mod pages;
 pub mod rbac;
 pub mod redact;
 pub mod registries;
@@ -73,6 +74,8 @@ pub async fn run(
         Command::Guard(command) => guard::run(&command, env, console).await,
         Command::State(command) => state::run(&command, env, console).await,
         Command::Config(command) => config::run(&command, env, console),
+        Command::Completion { shell } => pages::completion(shell, console).map(|()| Exit::Ok),
+        Command::Man { directory } => pages::man(&directory).map(|()| Exit::Ok),
         Command::Reference(args) => {
             let page = reference::page(&args.page)?;
             console.data(&page)?;

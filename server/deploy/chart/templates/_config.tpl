@@ -5,7 +5,8 @@
 {{- $_ := set $config "kind" "Config" -}}
 {{- $_ := set $config "clusterId" .Values.clusterId -}}
 {{- with .Values.revision -}}{{- $_ := set $config "revision" . -}}{{- end -}}
-{{- $_ := set $config "stateDir" "/var/lib/tributary" -}}
+{{- /* A directory of the server's own: that of the volume belongs to root. */ -}}
+{{- $_ := set $config "stateDir" "/var/lib/tributary/state" -}}
 {{- $_ := set $config "registries" (include "tributary.registries" . | fromYamlArray) -}}
 {{- $tls := dict "certFile" "/etc/tributary/tls/tls.crt" "keyFile" "/etc/tributary/tls/tls.key" -}}
 {{- with .Values.xds.tls.clientCa -}}

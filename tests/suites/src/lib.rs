@@ -9,6 +9,7 @@ pub mod capture;
 pub mod consul;
 pub mod daemon;
 pub mod debug;
+pub mod deploy;
 pub mod dns;
 pub mod echo;
 pub mod entry;

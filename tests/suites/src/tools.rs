@@ -46,6 +46,11 @@ pub fn consul() -> Result<PathBuf> {
     built("TRIBUTARY_CONSUL", "consul-", "consul")
 }
 
+/// Returns the helm binary.
+pub fn helm() -> Result<PathBuf> {
+    built("TRIBUTARY_HELM", "helm-", "helm")
+}
+
 fn built(variable: &str, folder: &str, name: &str) -> Result<PathBuf> {
     match named(variable)? {
         Some(path) => Ok(path),
@@ -81,7 +86,8 @@ fn exists(what: &str, path: PathBuf) -> Result<PathBuf> {
     bail!("{what}: {} is not there; run ./test, which makes it, or set {what}", path.display())
 }
 
-fn cache() -> Result<PathBuf> {
+/// Returns the private cache.
+pub fn cache() -> Result<PathBuf> {
     let var = |name: &str| std::env::var_os(name).map(PathBuf::from);
     var("TRIBUTARY_CACHE")
         .or_else(|| Some(var("XDG_CACHE_HOME")?.join("tributary")))

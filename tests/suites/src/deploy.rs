@@ -149,8 +149,11 @@ pub async fn build_image(binary: &Path, out: &Path, more: &[&str]) -> Result<Str
     }
     eprintln!("the pinned packages are gone, so current ones are used: {error}");
     let pins = out.join("pins.tsv");
-    succeed(path("image/update-pins"), [OsStr::new("--pins"), pins.as_ref(), "--packages".as_ref(), packages.as_ref()])
-        .await?;
+    succeed(
+        path("image/update-pins"),
+        [OsStr::new("--pins"), pins.as_ref(), "--packages".as_ref(), packages.as_ref()],
+    )
+    .await?;
     args.extend(["--pins".as_ref(), pins.as_os_str()]);
     Ok(succeed(path("image/build"), &args).await?.trim().to_owned())
 }

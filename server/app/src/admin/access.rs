@@ -172,7 +172,10 @@ mod tests {
             assert!(!is_cross_site(Surface::Admin, &with(host, &[&format!("http://{host}")])), "{host}");
             assert!(!is_cross_site(Surface::Admin, &with(host, &[])), "{host}");
             let of_tls = with(host, &[&format!("https://{host}")]);
-            assert!(!is_cross_site(Surface::Remote, &of_tls) && is_cross_site(Surface::Admin, &of_tls), "{host}");
+            assert!(
+                !is_cross_site(Surface::Remote, &of_tls) && is_cross_site(Surface::Admin, &of_tls),
+                "{host}"
+            );
         }
         let own = "http://localhost:15014";
         for origins in [

@@ -35,13 +35,23 @@ impl Login {
     /// Returns the files of the flags, else those of the variables.
     #[must_use]
     pub fn of(args: &ServerArgs, env: &Environment) -> Self {
-        let file =
-            |flag: &Option<PathBuf>, name: &str| flag.clone().or_else(|| env.get(name).map(Into::into));
+        let of = Self::of_variables(env);
         Self {
-            ca: file(&args.server_ca, "TRIBUTARY_SERVER_CA"),
-            token: file(&args.server_token, "TRIBUTARY_SERVER_TOKEN"),
-            certificate: file(&args.server_cert, "TRIBUTARY_SERVER_CERT"),
-            key: file(&args.server_key, "TRIBUTARY_SERVER_KEY"),
+            ca: args.server_ca.clone().or(of.ca),
+            token: args.server_token.clone().or(of.token),
+            certificate: args.server_cert.clone().or(of.certificate),
+            key: args.server_key.clone().or(of.key),
+        }
+    }
+    /// Returns the files of the variables.
+    #[must_use]
+    pub fn of_variables(env: &Environment) -> Self {
+        let file = |name: &str| env.get(name).map(Into::into);
+        Self {
+            ca: file("TRIBUTARY_SERVER_CA"),
+            token: file("TRIBUTARY_SERVER_TOKEN"),
+            certificate: file("TRIBUTARY_SERVER_CERT"),
+            key: file("TRIBUTARY_SERVER_KEY"),
         }
     }
     fn token(&self) -> Result<Option<HeaderValue>, CommandError> {
@@ -55,6 +65,7 @@ impl Login {
 }
 
 /// One server by its address.
+#[derive(Clone)]
 pub struct Http {
     base: String,
     token: Option<HeaderValue>,

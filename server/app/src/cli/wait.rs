@@ -27,19 +27,24 @@ pub async fn run(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
-    let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER"));
     let limit = args.timeout.get();
-    let server = Server::parse(url.unwrap_or(super::http::DEFAULT), REQUEST.min(limit))?;
+    let server = Server::named(args.server.as_deref(), REQUEST.min(limit), env)?;
+    let replicas = server.split().await?;
     let end = Instant::now() + limit;
-    let mut waiting: Vec<Waiting<'_>> = args.goals.iter().map(Waiting::new).collect();
+    let mut waiting = Vec::new();
+    for goal in &args.goals {
+        // a client is connected to one replica; everything else must hold on each
+        let on = if matches!(goal, WaitGoal::Client(..)) { std::slice::from_ref(&server) } else { &*replicas };
+        waiting.extend(on.iter().map(|server| (server, Waiting::new(goal))));
+    }
     loop {
-        for one in &mut waiting {
-            one.wait(&server, end).await.map_err(|pending| failed(args, one.goal, pending))?;
+        for (server, one) in &mut waiting {
+            one.wait(server, end).await.map_err(|pending| failed(args, one.goal, pending))?;
         }
         // an earlier goal may have ended while a later one was waited for
         let mut all_hold = true;
-        for one in waiting.iter().filter(|_| args.goals.len() > 1) {
-            all_hold &= one.look(&server).await.is_ok();
+        for (server, one) in waiting.iter().filter(|_| waiting.len() > 1) {
+            all_hold &= one.look(server).await.is_ok();
         }
         if all_hold {
             break;

@@ -50,9 +50,7 @@ pub(super) async fn run(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
-    let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER"));
-    let limit = args.timeout.get();
-    let server = Server::parse(url.unwrap_or(super::super::server::DEFAULT), REQUEST.min(limit))?;
+    let server = Server::named(args.server.as_deref(), REQUEST.min(args.timeout.get()), env)?;
     until(&server, &args.name, args.timeout, |seen| verdict(seen, args.goal)).await?;
     console.data(&format!("cluster {} is {}\n", args.name, args.goal.as_str()))?;
     Ok(Exit::Ok)

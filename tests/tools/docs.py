@@ -13,9 +13,10 @@ the examples, with free ports in the environment:
                         `…` stands for anything
     <!-- run            runs like ```sh, hidden from readers, until a line `-->`: actions of a
                         cluster's controllers, or of a reader in another terminal
+    <!-- serve          runs like ```sh serve, hidden from readers
 
-A document that needs servers has a line `<!-- needs: kubernetes consul -->`: each is started for it alone,
-with KUBECONFIG, kubectl and CONSUL_HTTP_ADDR in place. `clusters` are three, which documents use one after the other: each
+A document that needs servers has a line `<!-- needs: kubernetes consul helm -->`: each is started for it alone,
+with KUBECONFIG, kubectl, CONSUL_HTTP_ADDR and helm in place; `server/deploy` is at its path. `clusters` are three, which documents use one after the other: each
 finds what the one before left. 192.0.2.10 is this machine's own address in all documents.
 
 Blocks of a file run in order; files are independent.
@@ -36,9 +37,11 @@ from servers import Clusters, Consul, Kubernetes, free_ports, own_address
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
 # Ports in documents and examples; each document gets free ones in their place.
-NAMED = ["15010", "15014", "15443", "10000", "9901", "8081", "8082", "8083", "8500"]
+NAMED = ["15010", "15012", "15014", "15020", "15443", "10000", "9901", "8081", "8082", "8083", "8500"]
 # The address of this machine in documents and examples.
 HERE = "192.0.2.10"
+# Blocks that readers do not see, each with what the info of a fence would be.
+HIDDEN = {"<!-- run": "", "<!-- serve": "serve"}
 NEEDS = re.compile(r"^<!-- needs: (.*) -->$", re.MULTILINE)
 LIMIT = float(os.environ.get("TRIBUTARY_DOCS_LIMIT", "30"))
 
@@ -49,12 +52,12 @@ def blocks(path):
     i = 0
     while i < len(lines):
         opened = FENCE.match(lines[i].strip())
-        if lines[i].strip() == "<!-- run":
+        if (hidden := HIDDEN.get(lines[i].strip())) is not None:
             start, i, body = i, i + 1, []
             while i < len(lines) and lines[i].strip() != "-->":
                 body.append(lines[i])
                 i += 1
-            yield start + 1, "sh", "", "\n".join(body)
+            yield start + 1, "sh", hidden, "\n".join(body)
         if not opened:
             i += 1
             continue
@@ -95,6 +98,7 @@ class Reader:
         self.ports = dict(zip(NAMED, free_ports(len(NAMED))))
         self.admin = self.ports["15014"]
         shutil.copytree(ROOT / "docs" / "examples", self.home / "docs" / "examples")
+        shutil.copytree(ROOT / "server" / "deploy", self.home / "server" / "deploy", symlinks=True)
         for file in (self.home / "docs" / "examples").rglob("*"):
             if file.is_file():
                 file.write_text(self.with_ports(file.read_text()))
@@ -120,10 +124,12 @@ class Reader:
                 yield Kubernetes(self.home)
             elif name == "consul":
                 yield Consul(self.home, self.ports["8500"])
+            elif name == "helm":
+                self.env["PATH"] = f"{Path(os.environ['TRIBUTARY_HELM']).parent}:{self.env['PATH']}"
             elif name == "clusters":
                 self.env.update(self.shared.env())
             else:
-                sys.exit(f"{self.path}: unknown server {name}; use kubernetes, clusters or consul")
+                sys.exit(f"{self.path}: unknown server {name}; use kubernetes, clusters, consul or helm")
 
     def with_ports(self, text):
         """Replaces the ports and the address of documents by free ports and the machine's own address."""

@@ -23,7 +23,7 @@ suites() {
       consul_*) kind=wait need=servers,consul ;;
       hybrid_*) kind=wait need=servers,kubernetes,consul ;;
       captured) need=servers,capture ;;
-      packages) kind=wait need=servers,kubernetes,helm,packages ;;
+      packages) kind=wait need=servers,kubernetes,helm ;;
     esac
     case $test in *_traffic) kind=one ;; esac
     stage "$test" "$kind" "$need" cargo test --workspace --test "$test"

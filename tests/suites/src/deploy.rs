@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -16,7 +16,7 @@ use crate::tools;
 /// Namespace of releases.
 pub const NAMESPACE: &str = "tributary-system";
 
-static IMAGE: OnceCell<Image> = OnceCell::const_new();
+static RELEASE: OnceCell<Release> = OnceCell::const_new();
 
 /// Returns a path in `server/deploy`.
 pub fn path(name: &str) -> PathBuf {
@@ -101,64 +101,87 @@ impl Helm {
     }
 }
 
-/// The image of the binary under test, unpacked.
+/// A release of the binary under test, with its image unpacked. It is made once in a run of a suite and lies beside the binary.
 #[derive(Debug)]
-pub struct Image {
-    folder: TempDir,
+pub struct Release {
+    folder: PathBuf,
 }
 
-impl Image {
-    /// Returns the image that the tests of this process share.
+impl Release {
+    /// Returns the release that the tests of this process share.
     pub async fn shared() -> Result<&'static Self> {
-        IMAGE.get_or_try_init(Self::build).await
+        RELEASE.get_or_try_init(Self::build).await
     }
 
     async fn build() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        build_image(&tools::tributary()?, folder.path(), &[]).await?;
-        let (oci, root) = (folder.path().join("oci"), folder.path().join("root"));
-        succeed(path("image/unpack"), [&oci, &root]).await?;
-        Ok(Self { folder })
+        let built = tools::tributary()?;
+        let folder = built.parent().context("the binary lies in a folder")?.join("packages");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        let release = Self { folder };
+        std::fs::create_dir_all(release.oci())?;
+        let binary = release.folder.join("tributary");
+        succeed("strip", [Path::new("-o"), &binary, &built]).await?;
+        release.make(&binary).await?;
+        let (image, oci) = (release.file("tributary-image-0.1.0-linux-amd64.tar"), release.oci());
+        succeed("tar", ["-xf".as_ref(), image.as_os_str(), "-C".as_ref(), oci.as_os_str()]).await?;
+        succeed(path("image/unpack"), [&release.oci(), &release.root()]).await?;
+        Ok(release)
     }
 
-    /// Returns its layout.
-    pub fn layout(&self) -> PathBuf {
-        self.folder.path().join("oci")
+    async fn make(&self, binary: &Path) -> Result<()> {
+        let (helm, files, cache) = (tools::helm()?, self.files(), packages()?);
+        let mut args: Vec<&OsStr> = vec!["--binary".as_ref(), binary.as_ref(), "--out".as_ref(), files.as_ref()];
+        args.extend::<[&OsStr; 4]>(["--helm".as_ref(), helm.as_ref(), "--packages".as_ref(), cache.as_ref()]);
+        args.extend::<[&OsStr; 2]>(["--revision".as_ref(), "abc".as_ref()]);
+        let pins = pins(&self.folder).await?;
+        if let Some(pins) = &pins {
+            args.extend::<[&OsStr; 2]>(["--pins".as_ref(), pins.as_ref()]);
+        }
+        succeed(path("release"), args).await.map(|_| ())
     }
 
-    /// Returns its root.
+    /// Returns the folder of its files.
+    pub fn files(&self) -> PathBuf {
+        self.folder.join("release")
+    }
+
+    /// Returns one of its files.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.files().join(name)
+    }
+
+    /// Returns the layout of its image.
+    pub fn oci(&self) -> PathBuf {
+        self.folder.join("oci")
+    }
+
+    /// Returns the root of its image.
     pub fn root(&self) -> PathBuf {
-        self.folder.path().join("root")
+        self.folder.join("root")
     }
-}
-
-/// Builds an image of a binary and returns the digest of its manifest. Where the sources of this machine no longer have the
-/// pinned versions, the current ones are pinned for this test run.
-pub async fn build_image(binary: &Path, out: &Path, more: &[&str]) -> Result<String> {
-    let packages = cache()?;
-    let mut args: Vec<&OsStr> = vec!["--binary".as_ref(), binary.as_ref(), "--out".as_ref(), out.as_ref()];
-    args.extend(["--packages".as_ref(), packages.as_os_str()]);
-    args.extend(more.iter().map(OsStr::new));
-    let done = output(path("image/build"), &args).await?;
-    let error = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.success() {
-        return Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned());
-    }
-    if !error.contains("is not available from this machine's package sources") {
-        bail!("{error}");
-    }
-    eprintln!("the pinned packages are gone, so current ones are used: {error}");
-    let pins = out.join("pins.tsv");
-    succeed(
-        path("image/update-pins"),
-        [OsStr::new("--pins"), pins.as_ref(), "--packages".as_ref(), packages.as_ref()],
-    )
-    .await?;
-    args.extend(["--pins".as_ref(), pins.as_os_str()]);
-    Ok(succeed(path("image/build"), &args).await?.trim().to_owned())
 }
 
 /// Returns the folder that keeps downloaded packages between runs.
-pub fn cache() -> Result<PathBuf> {
+pub fn packages() -> Result<PathBuf> {
     Ok(tools::cache()?.join("packages"))
+}
+
+/// Returns `None` if the pinned packages are at hand. Else pins the current ones in this folder, because the sources of a
+/// machine change while the pins do not.
+pub async fn pins(folder: &Path) -> Result<Option<PathBuf>> {
+    let cache = packages()?;
+    let args = ["--fetch".as_ref(), "--packages".as_ref(), cache.as_os_str()];
+    let done = output(path("image/build"), args).await?;
+    let error = String::from_utf8_lossy(&done.stderr);
+    if done.status.success() {
+        return Ok(None);
+    }
+    ensure!(error.contains("is not available from this machine's package sources"), "{error}");
+    eprintln!("the pinned packages are gone, so current ones are used: {error}");
+    let pins = folder.join("pins.tsv");
+    let args = ["--pins".as_ref(), pins.as_os_str(), "--packages".as_ref(), cache.as_os_str()];
+    succeed(path("image/update-pins"), args).await?;
+    Ok(Some(pins))
 }

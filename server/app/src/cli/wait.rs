@@ -34,7 +34,8 @@ pub async fn run(
     let mut waiting = Vec::new();
     for goal in &args.goals {
         // a client is connected to one replica; everything else must hold on each
-        let on = if matches!(goal, WaitGoal::Client(..)) { std::slice::from_ref(&server) } else { &*replicas };
+        let on =
+            if matches!(goal, WaitGoal::Client(..)) { std::slice::from_ref(&server) } else { &*replicas };
         waiting.extend(on.iter().map(|server| (server, Waiting::new(goal))));
     }
     loop {

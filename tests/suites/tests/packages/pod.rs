@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tributary_suites::ads::{EDS, client::Tuning, node};
 use tributary_suites::consul::PORT;
-use tributary_suites::deploy::{Helm, Image, NAMESPACE};
+use tributary_suites::deploy::{Helm, NAMESPACE, Release};
 use tributary_suites::kube::{Named, mk_namespace, mk_slice};
 use tributary_suites::{
     AdsClient, ApiServer, Authority, Follower, Process, Variant, http_client, outbound, ports, tools,
@@ -61,7 +61,7 @@ struct Replica {
 impl Replica {
     async fn start(cluster: &ApiServer, ports: Ports, claims: &Path) -> Result<Self> {
         let mut command = Command::new(tools::script("bin/run-pod")?);
-        command.args([NAMESPACE, "tributary", "0", "--root"]).arg(Image::shared().await?.root());
+        command.args([NAMESPACE, "tributary", "0", "--root"]).arg(Release::shared().await?.root());
         command.arg("--claims").arg(claims).env("KUBECONFIG", cluster.admin_kubeconfig()?);
         let mut process = Process::spawn("the pod", command)?;
         let health = at(ports.health);
@@ -133,7 +133,10 @@ async fn pod_of_the_chart_serves_and_remembers() -> Result<()> {
     let tuning = Tuning { scheme: "https", ..Tuning::default() };
     let mut anonymous = AdsClient::over(anonymous, Variant::Delta, Some(node("web")), tuning).await?;
     anonymous.subscribe(EDS, &[])?;
-    ensure!(anonymous.expect_end(SOON).await?.message.contains("TRB0603"), "a client without a token is served");
+    ensure!(
+        anonymous.expect_end(SOON).await?.message.contains("TRB0603"),
+        "a client without a token is served"
+    );
 
     // The next pod may read nothing, so what it serves is what its claim remembers.
     let ports = replica.stop().await?;

@@ -10,6 +10,7 @@ pub mod args;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod document;
 pub mod environment;
 pub mod exit;

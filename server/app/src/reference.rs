@@ -123,11 +123,15 @@ fn metrics_page() -> String {
 
 fn admin() -> String {
     let mut out = format!(
-        "# Admin surface\n\n{MADE}Routes marked POST change something and accept only POST; all others are read-only. `/debug` answers only processes on the server's machine, through the admin listener, and only if the `Host` header names `localhost` or a loopback address. Other paths return 404.\n\n| path | access | answer |\n|---|---|---|\n"
+        "# Admin surface\n\n{MADE}Routes marked POST change something and accept only POST; all others are read-only. `/debug` answers only processes on the server's machine, through the admin listener, and only if the `Host` header names `localhost` or a loopback address. Other paths return 404. The parts of the console, such as `/console/app.js`, have routes of their own.\n\n| path | access | answer |\n|---|---|---|\n"
     );
     for route in ROUTES {
+        if route.about == crate::admin::routes::PART {
+            continue;
+        }
         let access = match route.access {
             Access::Anyone => "open",
+            Access::Page => "open on the admin listener",
             Access::Loopback => "this machine",
         };
         let post = if route.changes { "POST " } else { "" };

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use super::remote::{self, PeerNames};
 use super::routes::{self, Access, Route};
 use super::{Shared, Surface};
+use crate::console;
 
 /// Remote address, set on every request by the listener.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,7 @@ pub struct Peer(pub SocketAddr);
 
 /// Applies the access check and adds the security headers.
 pub async fn check_access(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let is_page = routes::find(request.uri().path()).is_some_and(|route| route.access == Access::Page);
     let admitted = match judge(shared.surface, &request) {
         Ok(route) => {
             let peer = request.extensions().get::<PeerNames>().cloned().unwrap_or_default();
@@ -38,6 +40,9 @@ pub async fn check_access(State(shared): State<Shared>, request: Request, next: 
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    if is_page && shared.surface != Surface::Health {
+        console::secure(headers);
+    }
     response
 }
 
@@ -54,7 +59,7 @@ async fn admit(
     route: &Route,
     (peer, headers): (PeerNames, HeaderMap),
 ) -> Result<(), remote::Refusal> {
-    if shared.surface != Surface::Remote || route.access == Access::Anyone {
+    if shared.surface != Surface::Remote || route.access != Access::Loopback {
         return Ok(());
     }
     let Some(access) = &shared.remote else {

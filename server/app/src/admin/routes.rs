@@ -1,14 +1,18 @@
 //! The one table of routes; a test walks it.
 
+use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, get, post};
 
 use super::{Shared, Surface, about, console, debug, events, health, resources, state};
+use crate::console as page;
 
 /// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Open to every client of a listener; reveals nothing about the served content.
     Anyone,
+    /// Open to every client of the admin listeners: a constant part of the program.
+    Page,
     /// Processes on this machine, through the admin listener; and operators with rights, through the remote admin listener.
     Loopback,
 }
@@ -34,6 +38,24 @@ pub struct Route {
     pub about: &'static str,
     /// Handler.
     pub handler: fn() -> MethodRouter<Shared>,
+}
+
+/// Description of the parts of the console, which the reference leaves out.
+pub const PART: &str = "part of the console";
+
+/// Route of a part of the console.
+macro_rules! part {
+    ($name:literal) => {
+        Route {
+            path: concat!("/console/", $name),
+            access: Access::Page,
+            changes: false,
+            about: PART,
+            handler: || {
+                get(|headers: HeaderMap| async move { page::answer(concat!("/console/", $name), &headers) })
+            },
+        }
+    };
 }
 
 /// Every route.
@@ -283,6 +305,50 @@ pub const ROUTES: &[Route] = &[
         about: "the running configuration, where each value was set, and the last reload",
         handler: || get(debug::config),
     },
+    Route {
+        path: "/",
+        access: Access::Page,
+        changes: false,
+        about: "leads to the console",
+        handler: || get(page::lead),
+    },
+    Route {
+        path: "/console/",
+        access: Access::Page,
+        changes: false,
+        about: "the console, a page that shows the documents of `/debug`",
+        handler: || get(|headers: HeaderMap| async move { page::answer("/console/", &headers) }),
+    },
+    part!("api.js"),
+    part!("app.js"),
+    part!("clients.js"),
+    part!("clusters.js"),
+    part!("dialogs.js"),
+    part!("dom.js"),
+    part!("endpoint.js"),
+    part!("format.js"),
+    part!("grid.js"),
+    part!("held.js"),
+    part!("icon.svg"),
+    part!("keys.js"),
+    part!("links.js"),
+    part!("lists.js"),
+    part!("live.js"),
+    part!("map.js"),
+    part!("overview.js"),
+    part!("page.css"),
+    part!("parts.css"),
+    part!("parts.js"),
+    part!("policies.js"),
+    part!("questions.js"),
+    part!("registries.js"),
+    part!("service.js"),
+    part!("services.js"),
+    part!("steps.js"),
+    part!("theme.js"),
+    part!("timeline.js"),
+    part!("views.js"),
+    part!("why_not.js"),
 ];
 
 /// Returns the route of a path.

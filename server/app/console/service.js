@@ -56,7 +56,7 @@ function conflicts(found, others) {
 
 function ports(found) {
   const columns = [
-    { name: "Port", class: "num", of: (port) => port.number },
+    { name: "Port", of: (port) => port.number },
     { name: "Name", of: (port) => port.name },
     { name: "Protocol", of: (port) => port.protocol },
     { name: "Endpoints", of: (port) => health(port.endpoints) },

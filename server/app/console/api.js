@@ -28,7 +28,8 @@ export function keepToken(text) {
 export async function request(path, options = {}) {
   const headers = { Accept: options.accept ?? "application/json" };
   if (token()) headers.Authorization = `Bearer ${token()}`;
-  const settings = { mode: "same-origin", credentials: "omit", cache: "no-store", redirect: "error" };
+  // With the page's policy for referrers, a change would have no origin, and the server would refuse it.
+  const settings = { mode: "same-origin", credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "same-origin" };
   const answer = await fetch(path, { ...settings, method: options.method ?? "GET", headers, signal: options.signal });
   if (answer.ok) return answer;
   const error = await failure(answer);

@@ -141,27 +141,31 @@ function mark(route) {
   }
 }
 
-let waits = false;
-let last = 0;
+let following = false;
+let again = false;
 
-function changed(event) {
+// While the view is requested, further changes are counted as one; a view that takes long is requested less often.
+async function changed(event) {
   patch(document.getElementById("generation"), [`generation ${event.generation}`]);
   current.version += 1;
-  if (waits) return;
-  waits = true;
-  const wait = Math.max(0, last + PAUSE - performance.now());
-  setTimeout(async () => {
-    waits = false;
-    last = performance.now();
-    if (!document.querySelector("dialog[open]") || current.route.view === "held") await load();
-  }, wait);
+  again = true;
+  if (following) return;
+  following = true;
+  while (again) {
+    again = false;
+    const began = performance.now();
+    await load();
+    const took = performance.now() - began;
+    await new Promise((done) => setTimeout(done, Math.max(PAUSE, took)));
+  }
+  following = false;
 }
 
-let link_state = null;
+let streamState = null;
 
 function connection(next) {
-  const before = link_state;
-  link_state = next;
+  const before = streamState;
+  streamState = next;
   if (next.connected && before?.connected) return;
   if (next.connected && before) {
     say("Connected again.");
@@ -175,12 +179,12 @@ function connection(next) {
 function banner() {
   const place = document.getElementById("banner");
   const live = document.getElementById("live");
-  patch(live, [link_state?.connected ? state("Live", "ok") : state("Not live", "bad")]);
-  place.hidden = link_state === null || link_state.connected;
+  patch(live, [streamState?.connected ? state("Live", "ok") : state("Not live", "bad")]);
+  place.hidden = streamState === null || streamState.connected;
   if (place.hidden) return patch(place, []);
-  const left = Math.max(0, link_state.retryAt - Date.now());
+  const left = Math.max(0, streamState.retryAt - Date.now());
   patch(place, [
-    h("p", {}, state(`Disconnected since ${clock(link_state.since)}`, "bad"), " The last known state is shown."),
+    h("p", {}, state(`Disconnected since ${clock(streamState.since)}`, "bad"), " The last known state is shown."),
     h("p", { class: "muted", "aria-hidden": "true" }, left > 0 ? `Next try in ${duration(left + 999)}.` : "Trying…"),
     h("button", { type: "button", onclick: () => stream.retry() }, "Try now"),
   ]);
@@ -189,7 +193,7 @@ function banner() {
 // Ages grow between changes.
 setInterval(() => {
   if (document.hidden) return;
-  if (link_state && !link_state.connected) banner();
+  if (streamState && !streamState.connected) banner();
   if (current.view && !current.error && (current.data !== null || !current.view.load)) render();
 }, 1000);
 

@@ -69,7 +69,7 @@ export const cluster = {
 function facts(one, loaded) {
   return pairs([
     ["State", state(one.state)],
-    ["Reason", one.reason ? [code(one.code), " ", one.reason] : ""],
+    ["Reason", one.reason ? [code(one.code), " ", one.reason] : "", "long"],
     ["Since", one.sinceMillisAgo === undefined ? "" : ago(one.sinceMillisAgo, loaded)],
     ["Confirmed", one.confirmedMillisAgo === undefined ? "" : ago(one.confirmedMillisAgo, loaded)],
     ["Next try", one.retryInMillis === undefined ? "" : `in ${duration(one.retryInMillis)}`],

@@ -60,6 +60,7 @@ class Grid {
   }
   async load(number, again = false) {
     const old = this.blocks.get(number);
+    if (old?.pending && again) old.again = true;
     if (old && (old.pending || !again)) return;
     const block = { rows: old?.rows ?? this.stale?.get(number)?.rows ?? null, pending: true };
     this.blocks.set(number, block);
@@ -70,6 +71,7 @@ class Grid {
       const page = await options.page(number * BLOCK, number === 0 ? size : BLOCK, signal);
       if (signal.aborted) return;
       this.accept(number, page);
+      if (block.again) this.load(number, true);
     } catch (error) {
       if (signal.aborted) return;
       this.failed = error;

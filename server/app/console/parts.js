@@ -76,10 +76,10 @@ export function table(label, columns, rows, keyOf) {
 // Text in a head is not set as code.
 export const headClass = (column) => (column.class === "mono" ? undefined : column.class);
 
-/** Names with values; those without a value are left out. */
+/** Names with values; those without a value are left out. A third word, `long`, gives a value more room. */
 export function pairs(values) {
   const shown = values.filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
-  return h("dl", { class: "pairs" }, shown.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value))));
+  return h("dl", { class: "pairs" }, shown.map(([name, value, width]) => h("div", { key: name, class: width }, h("dt", {}, name), h("dd", {}, value))));
 }
 
 /** Section with a heading. */

@@ -58,7 +58,7 @@ function facts(one) {
   const selector = Object.entries(one.selector ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
   return pairs([
     ["Status", state(one.status)],
-    ["Reason", one.reason ? [code(one.code), " ", one.reason] : ""],
+    ["Reason", one.reason ? [code(one.code), " ", one.reason] : "", "long"],
     ["Host", one.host ? h("a", { href: link("services", [], { search: one.host.split(",")[0] }) }, one.host) : ""],
     ["Selects", one.selector === undefined ? "" : selector || "all workloads"],
     ["Only reports", one.dryRun ? "yes: a dry run" : ""],

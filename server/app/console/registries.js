@@ -60,7 +60,7 @@ export const registry = {
 function facts(one, loaded) {
   return pairs([
     ["State", state(one.state)],
-    ["Reason", one.reason],
+    ["Reason", one.reason, "long"],
     ["Confirmed", one.confirmedMillisAgo === undefined ? "never" : ago(one.confirmedMillisAgo, loaded)],
     ["Serves", [h("a", { href: link("services", [], { registry: one.name }) }, `${count(one.services)} services`), `, ${count(one.endpoints)} endpoints`]],
     ["Cluster", one.cluster],

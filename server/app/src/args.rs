@@ -102,7 +102,7 @@ pub enum Command {
 }
 
 /// Flags of `serve`. Each overrides its variable, its field in the file and its default.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ServeArgs {
     /// A source, as KIND[=WHERE]: kubernetes, consul[=URL,URL...], file=DIR. Without a URL, consul uses
     /// CONSUL_HTTP_ADDR. Repeat for several; replaces the file's `registries`

@@ -71,14 +71,14 @@ fn checks() -> String {
     let mut out = format!(
         "# Checks\n\n{MADE}`tributary check` walks the first two lists, `tributary check --before` the last one, each in this order. A finding has a severity: an *error* is wrong now and ends the command with 3, a *warning* should be corrected (`--fail-on warning`), an *info* needs no action. Codes are in [codes.md](codes.md).\n"
     );
-    let lists: [(&str, fn(&CheckInfo) -> bool); 3] = [
-        ("A running server", |info| matches!(info.judge, Judge::Server(_))),
-        ("Several replicas", |info| matches!(info.judge, Judge::Replicas(_))),
-        ("Before an installation", |info| matches!(info.judge, Judge::Before(_))),
-    ];
-    for (title, is_of) in lists {
+    let of = |info: &CheckInfo| match info.judge {
+        Judge::Server(_) => "A running server",
+        Judge::Replicas(_) => "Several replicas",
+        Judge::Before(_) => "Before an installation",
+    };
+    for title in ["A running server", "Several replicas", "Before an installation"] {
         let _ = write!(out, "\n## {title}\n");
-        for info in TABLE.iter().filter(|info| is_of(info)) {
+        for info in TABLE.iter().filter(|info| of(info) == title) {
             let section = info.section.as_str();
             let _ = write!(
                 out,

@@ -12,7 +12,7 @@ use tributary_model::{CollectionKind, Fingerprint, ListRecord, Record, RegistryN
 use crate::codec::{Decoder, Member, Now, decode_member, unseal};
 use crate::restore::{Reader, RestoredRegistry};
 use crate::store::directory::{DirectoryError, StateDirectory};
-use crate::store::{Files, JOURNAL, Meta, Store, StoreError, guarded, open_existing};
+use crate::store::{Files, JOURNAL, Meta, Store, StoreError, UNREADABLE, guarded, open_existing};
 use crate::writer::pending::Pending;
 
 /// Reason why a command failed.
@@ -92,6 +92,17 @@ impl StateReport {
     pub fn is_sound(&self) -> bool {
         self.registries.iter().all(|registry| registry.absent.is_none() && registry.refused.is_empty())
     }
+}
+
+/// Returns the names of the journals that were set aside in a directory, sorted. A process may hold the directory; one that cannot be
+/// listed has none.
+#[must_use]
+pub fn set_aside(path: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(UNREADABLE)).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Returns the content of a directory's journal. Reads every record, so it also verifies them.

@@ -23,7 +23,7 @@ pub(crate) use files::{Files, JOURNAL};
 #[cfg(test)]
 pub(crate) use format::set_format;
 pub use format::{FORMAT, Meta};
-pub(crate) use format::{Opened, open_existing, open_or_copy, open_or_start, set_aside};
+pub(crate) use format::{Opened, UNREADABLE, open_existing, open_or_copy, open_or_start, set_aside};
 pub(crate) use scan::Piece;
 
 /// Reason why the journal's file cannot be used.

@@ -175,7 +175,6 @@ async fn installation_is_green_and_each_fault_is_red_with_its_next_step() -> Res
     let refused = before(&config).await?;
     refused.is_red(&[("before-consul-token", "correct the token"), ("before-state", "held")])?;
     let refused = until_red(&server, "registries-live").await?;
-    refused.is_red(&[("registries-live", "AuthFailed"), ("rights", ""), ("consul-tokens", "refused")]).ok();
     ensure!(refused.red().iter().any(|one| one.starts_with("consul-tokens: ")), "{:#?}", refused.red());
     std::fs::write(site.path("token"), token)?;
     drop(server);

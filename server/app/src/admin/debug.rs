@@ -15,7 +15,6 @@ use tributary_model::{Catalog, Code};
 
 use super::Shared;
 use super::backend::{Answer, Explained};
-use super::routes::ROUTES;
 use crate::document::bounded::to_json;
 use crate::document::services::Contested;
 use crate::document::{Filter, List, Metadata, Page, endpoints as endpoint_list};
@@ -29,14 +28,6 @@ use crate::ops::receipts::plan_of;
 const WAIT: Duration = Duration::from_secs(20);
 
 pub(super) type Params<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
-
-/// Table of routes. Not `async`: the table holds this function, so its type must be plain.
-pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
-    let items: Vec<_> =
-        ROUTES.iter().map(|route| json!({"path": route.path, "about": route.about})).collect();
-    let list = json!({"apiVersion": crate::document::API_VERSION, "kind": "RouteList", "items": items});
-    std::future::ready(Json(list))
-}
 
 /// Services.
 pub async fn services(State(shared): State<Shared>, params: Params<Filter>) -> Response {

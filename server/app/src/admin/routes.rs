@@ -1,7 +1,9 @@
 //! The one table of routes; a test walks it.
 
 use axum::http::HeaderMap;
+use axum::Json;
 use axum::routing::{MethodRouter, get, post};
+use serde_json::json;
 
 use super::{Shared, Surface, about, console, debug, events, health, resources, state};
 use crate::console as page;
@@ -86,7 +88,7 @@ pub const ROUTES: &[Route] = &[
         access: Access::Loopback,
         changes: false,
         about: "this table",
-        handler: || get(debug::index),
+        handler: || get(index),
     },
     Route {
         path: "/debug/overview",
@@ -350,6 +352,14 @@ pub const ROUTES: &[Route] = &[
     part!("views.js"),
     part!("why_not.js"),
 ];
+
+/// Table of routes. Not `async`: the table holds this function, so its type must be plain.
+pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
+    let items: Vec<_> =
+        ROUTES.iter().map(|route| json!({"path": route.path, "about": route.about})).collect();
+    let list = json!({"apiVersion": crate::document::API_VERSION, "kind": "RouteList", "items": items});
+    std::future::ready(Json(list))
+}
 
 /// Returns the route of a path.
 #[must_use]

@@ -24,7 +24,7 @@ pub struct Before {
     pub now: Timestamp,
     /// Why the configuration is not valid; all else is then empty.
     pub config: Option<CommandError>,
-    /// What the configuration names, in a few words.
+    /// What the configuration names, in short.
     pub configured: String,
     /// Addresses that the server would listen on.
     pub ports: Vec<PortFacts>,

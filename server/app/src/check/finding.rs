@@ -34,7 +34,7 @@ pub struct Finding {
     /// Code from the table of codes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Few words, equal for all findings of a sort.
+    /// Short text, equal for all findings of a sort.
     pub title: String,
     /// Object concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]

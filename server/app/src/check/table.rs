@@ -11,6 +11,9 @@ use super::{
     before_consul, certificates, clients, clusters, conditions, registries, replicas, serving, state,
 };
 
+/// Page of the reference with every check.
+const PAGE: &str = "docs/reference/checks.md";
+
 /// Section of checks, in the order of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -104,7 +107,7 @@ impl CheckInfo {
     /// Returns the page of the reference with the check's anchor.
     #[must_use]
     pub fn link(&self) -> String {
-        format!("docs/reference/checks.md#{}", self.id)
+        format!("{PAGE}#{}", self.id)
     }
 }
 

@@ -56,7 +56,7 @@ pub async fn run(
 
 async fn servers(args: &CheckArgs, env: &Environment) -> Result<Vec<Server>, CommandError> {
     // flags of `serve` would have no effect
-    if format!("{:?}", args.serve) != format!("{:?}", ServeArgs::default()) {
+    if args.serve != ServeArgs::default() {
         return Err(CommandError {
             exit: Exit::Usage,
             ..CommandError::plain("flags of `serve` need --before")

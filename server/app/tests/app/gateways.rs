@@ -23,7 +23,7 @@ spec:
 ";
 
 /// Starts a server that has `far.test` and asks this DNS server, and a cluster that reports gateways.
-async fn mk_world(dns: &DnsServer) -> (tempfile::TempDir, World, Run) {
+pub(crate) async fn mk_world(dns: &DnsServer) -> (tempfile::TempDir, World, Run) {
     let dir = mk_declared(dns);
     let world = World::start(&["--config", &config_in(&dir)]).await;
     let run = mk_cluster(&world).await;
@@ -70,7 +70,7 @@ async fn mk_cluster(world: &World) -> Run {
     world.server.live().handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap()
 }
 
-fn put(run: &Run, name: &str, address: Option<GatewayAddress>) {
+pub(crate) fn put(run: &Run, name: &str, address: Option<GatewayAddress>) {
     let object = ObjectId::new("Service", "istio-system", name);
     let key = GatewayKey {
         network: NetworkId::new("net2").unwrap(),
@@ -84,7 +84,7 @@ fn put(run: &Run, name: &str, address: Option<GatewayAddress>) {
     run.updates.send_all([RegistryUpdate::Put(Scope::new("all").unwrap(), fact, Basis::Authoritative)]);
 }
 
-fn ip(text: &str) -> Option<GatewayAddress> {
+pub(crate) fn ip(text: &str) -> Option<GatewayAddress> {
     Some(GatewayAddress::Ip(text.parse().unwrap()))
 }
 

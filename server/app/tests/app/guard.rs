@@ -35,7 +35,7 @@ impl Registry for DeafRun {
 }
 
 /// Starts a server whose second registry has just lost both of its services without proof.
-async fn mk_world() -> (tempfile::TempDir, World) {
+pub(crate) async fn mk_world() -> (tempfile::TempDir, World) {
     let dir = mk_folder(&[]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     let source = MemorySource::default();

@@ -10,6 +10,7 @@ mod admin;
 mod analyze;
 mod check_command;
 mod check_table;
+mod check_worlds;
 mod clients;
 mod cluster;
 mod cluster_check;

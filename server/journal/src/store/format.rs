@@ -63,7 +63,8 @@ pub(crate) struct Opened {
 
 /// Most unreadable files that are kept.
 const KEPT: usize = 2;
-const UNREADABLE: &str = "journal.redb.unreadable-";
+/// Start of the name of a journal that was set aside.
+pub(crate) const UNREADABLE: &str = "journal.redb.unreadable-";
 /// Memory of the database's page cache, in bytes.
 const CACHE: usize = 32 << 20;
 

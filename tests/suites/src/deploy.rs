@@ -132,7 +132,8 @@ impl Release {
 
     async fn make(&self, binary: &Path) -> Result<()> {
         let (helm, files, cache) = (tools::helm()?, self.files(), packages()?);
-        let mut args: Vec<&OsStr> = vec!["--binary".as_ref(), binary.as_ref(), "--out".as_ref(), files.as_ref()];
+        let mut args: Vec<&OsStr> =
+            vec!["--binary".as_ref(), binary.as_ref(), "--out".as_ref(), files.as_ref()];
         args.extend::<[&OsStr; 4]>(["--helm".as_ref(), helm.as_ref(), "--packages".as_ref(), cache.as_ref()]);
         args.extend::<[&OsStr; 2]>(["--revision".as_ref(), "abc".as_ref()]);
         let pins = pins(&self.folder).await?;

@@ -117,6 +117,10 @@ async fn manifests_and_schema_are_those_of_the_chart() -> Result<()> {
     };
     let more = BTreeSet::from([format!("\"Namespace\" \"{NAMESPACE}\"")]);
     assert_eq!(named(&manifests), &named(&objects) | &more);
+    let chart = documents(&std::fs::read_to_string(path("chart/Chart.yaml"))?)?;
+    for field in ["version", "appVersion"] {
+        assert_eq!(chart[0][field], env!("CARGO_PKG_VERSION"), "{field} is that of the workspace");
+    }
     Ok(())
 }
 

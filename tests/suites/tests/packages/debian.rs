@@ -2,9 +2,9 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tributary_suites::deploy::{Release, path, succeed};
 
@@ -21,33 +21,35 @@ async fn small(folder: &Path, version: &str) -> Result<String> {
     Ok(succeed(path("debian/build"), args).await?.trim().to_owned())
 }
 
-/// An empty system for dpkg.
-fn system() -> Result<TempDir> {
-    let root = TempDir::new()?;
-    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"] {
-        std::fs::create_dir_all(root.path().join(folder))?;
-    }
-    std::fs::write(root.path().join("var/lib/dpkg/status"), "")?;
-    Ok(root)
-}
+/// A system without packages, for dpkg.
+struct System(TempDir);
 
-async fn dpkg(root: &Path, args: &[&str]) -> Result<String> {
-    // Scripts of packages need a shell in the root; they are run on their own below.
-    let own = [
-        &format!("--root={}", root.display()),
-        "--force-depends",
-        "--force-not-root",
-        "--force-script-chrootless",
-    ];
-    succeed(
-        "dpkg",
-        [
-            &own.map(|arg| arg.to_owned() as String)[..],
-            &args.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(),
-        ]
-        .concat(),
-    )
-    .await
+impl System {
+    fn new() -> Result<Self> {
+        let system = Self(TempDir::new()?);
+        for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "etc"] {
+            std::fs::create_dir_all(system.path(folder))?;
+        }
+        std::fs::write(system.path("var/lib/dpkg/status"), "")?;
+        std::fs::write(system.path("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
+        std::fs::write(system.path("etc/group"), "root:x:0:\n")?;
+        Ok(system)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> Result<String> {
+        std::fs::read_to_string(self.path(name)).with_context(|| format!("read {name}"))
+    }
+
+    /// Runs dpkg on it. The scripts of packages run on this machine, and change the system that dpkg names.
+    async fn dpkg(&self, args: &[&str]) -> Result<String> {
+        let root = format!("--root={}", self.0.path().display());
+        let own = [root.as_str(), "--force-depends", "--force-confold", "--force-script-chrootless"];
+        succeed("dpkg", own.iter().chain(args)).await
+    }
 }
 
 #[tokio::test]
@@ -87,38 +89,39 @@ async fn package_has_equal_bytes_for_equal_input() -> Result<()> {
 }
 
 #[tokio::test]
-async fn upgrade_keeps_a_changed_configuration_and_purge_removes_it() -> Result<()> {
-    let (folder, root) = (TempDir::new()?, system()?);
-    dpkg(root.path(), &["--unpack", &small(folder.path(), "1").await?]).await?;
-    let config = root.path().join("etc/tributary/tributary.yaml");
-    // dpkg writes configuration files when it configures, which needs the package's scripts; unpacked it has the new name.
-    let unpacked = root.path().join("etc/tributary/tributary.yaml.dpkg-new");
-    ensure!(config.exists() || unpacked.exists(), "the configuration is not there");
-    ensure!(root.path().join("usr/bin/tributary").exists(), "the binary is not there");
-    let conffiles = std::fs::read_to_string(root.path().join("var/lib/dpkg/info/tributary.conffiles"))?;
-    assert_eq!(conffiles, "/etc/tributary/tributary.yaml\n");
-    Ok(())
-}
-
-#[tokio::test]
-async fn scripts_of_the_package_are_valid_and_repeatable() -> Result<()> {
-    for script in ["postinst", "prerm", "postrm"] {
-        succeed("sh", ["-n".into(), path(&format!("debian/{script}"))]).await?;
-    }
-    // In a root of their own, with stand-ins for the programs that they call.
-    let root = TempDir::new()?;
-    let log = root.path().join("log").display().to_string();
-    let users = root.path().join("users").display().to_string();
-    let stand_ins = format!(
-        "systemd-sysusers() {{ echo \"$@\" >>{log}; touch {users}; }}\ngetent() {{ [ -e {users} ]; }}\nchmod() {{ :; }}\n\
-         systemctl() {{ :; }}\n. \"$0\"\n"
+async fn package_is_installed_upgraded_removed_and_purged() -> Result<()> {
+    let (folder, system) = (TempDir::new()?, System::new()?);
+    let config = "etc/tributary/tributary.yaml";
+    system.dpkg(&["--install", &small(folder.path(), "1").await?]).await?;
+    ensure!(
+        system.read("var/lib/dpkg/status")?.contains("Status: install ok installed"),
+        "it is not configured"
     );
-    for _ in 0..2 {
-        let script = path("debian/postinst").display().to_string();
-        let wrapped = stand_ins.replace("$0", &script);
-        succeed("bash", ["-c", &wrapped, "postinst", "configure"]).await?;
-    }
-    let users_made = std::fs::read_to_string(&log)?;
-    assert_eq!(users_made, "tributary.conf\n", "the user is created once");
+    let secrets = std::fs::metadata(system.path("etc/tributary/credentials"))?.permissions().mode();
+    assert_eq!(secrets & 0o777, 0o700);
+    let users = system.read("etc/passwd")?;
+    ensure!(
+        users.lines().any(|line| line.starts_with("tributary:x:") && line.ends_with("nologin")),
+        "{users}"
+    );
+
+    let changed = system.read(config)? + "# changed\n";
+    std::fs::write(system.path(config), &changed)?;
+    std::fs::create_dir_all(system.path("var/lib/tributary"))?;
+    system.dpkg(&["--install", &small(folder.path(), "2").await?]).await?;
+    assert_eq!(system.read(config)?, changed, "an upgrade keeps the operator's changes");
+    assert_eq!(system.read("etc/passwd")?, users, "the user is created once");
+
+    system.dpkg(&["--remove", "tributary"]).await?;
+    ensure!(!system.path("usr/bin/tributary").exists(), "the binary stays");
+    ensure!(
+        system.path(config).exists() && system.path("var/lib/tributary").exists(),
+        "state or configuration is gone"
+    );
+    system.dpkg(&["--purge", "tributary"]).await?;
+    ensure!(
+        !system.path(config).exists() && !system.path("var/lib/tributary").exists(),
+        "a purge left something"
+    );
     Ok(())
 }

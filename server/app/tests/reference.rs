@@ -33,6 +33,9 @@ fn pages_contain_every_row_of_their_tables() {
     assert_eq!(codes.matches("\n| TRB").count(), tributary_model::Code::TABLE.len());
     let metrics = page("metrics.md").unwrap();
     assert_eq!(metrics.matches("\n| `tributary_").count(), tributary_app::admin::metrics::TABLE.len());
+    for (name, _) in tributary_app::admin::metrics::istio::REFUSED {
+        assert!(metrics.contains(&format!("\n| `{name}` |")), "{name} is not listed");
+    }
     let config = page("config.md").unwrap();
     for field in ["xds.tls.certFile", "registries[].path", "settings.crossNetwork", "start.firstSyncTimeout"]
     {

@@ -1,7 +1,9 @@
-//! Metrics: one table of all metrics, and samples that name its rows.
+//! Metrics: tables of all metrics, and samples that name their rows.
 //!
 //! The backend reads every value from counters that are kept where they change.
-//! `docs/reference/metrics.md` is generated from the table.
+//! `docs/reference/metrics.md` is generated from the tables, and a test compares dashboards and alerts with them.
+
+pub mod istio;
 
 use std::collections::BTreeMap;
 
@@ -23,12 +25,16 @@ pub enum Kind {
     Counter,
     /// Distribution over buckets.
     Histogram,
+    /// Only increases, and its name has no ending: a counter of another program whose name is kept.
+    Untyped,
 }
 
 /// Row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Name, without `tributary_` and without `_total`.
+    /// Start of the name, such as `tributary_`.
+    pub prefix: &'static str,
+    /// Rest of the name, without `_total`.
     pub name: &'static str,
     /// Type.
     pub kind: Kind,
@@ -38,15 +44,52 @@ pub struct Info {
     pub help: &'static str,
 }
 
+impl Info {
+    /// Returns the whole name, without the ending of counters.
+    #[must_use]
+    pub fn family(&self) -> String {
+        format!("{}{}", self.prefix, self.name)
+    }
+    /// Returns the name in the text; that of a histogram also has endings.
+    #[must_use]
+    pub fn in_text(&self) -> String {
+        let ending = if self.kind == Kind::Counter { "_total" } else { "" };
+        format!("{}{}{ending}", self.prefix, self.name)
+    }
+}
+
 macro_rules! metrics {
-    ($($id:ident $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
-        $(#[doc = $help] pub const $id: &Info = &Info { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };)*
-        /// Every metric.
-        pub const TABLE: &[&Info] = &[$($id),*];
+    ($(#[$about:meta])* $table:ident $prefix:literal:
+     $($id:ident $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $id: &$crate::admin::metrics::Info = &$crate::admin::metrics::Info {
+                prefix: $prefix,
+                name: $name,
+                kind: $crate::admin::metrics::Kind::$kind,
+                labels: &[$($label),*],
+                help: $help,
+            };
+        )*
+        $(#[$about])*
+        pub const $table: &[&$crate::admin::metrics::Info] = &[$($id),*];
     };
+}
+use metrics;
+
+metrics! {
+    /// Standard metrics of a process, where the system has them.
+    PROCESS "process_":
+    PROCESS_CPU Counter "cpu_seconds" [] "CPU time of the process, in seconds";
+    PROCESS_MEMORY Gauge "resident_memory_bytes" [] "Resident memory of the process, in bytes";
+    PROCESS_START Gauge "start_time_seconds" [] "Unix time at which the process started, in seconds";
+    PROCESS_FILES Gauge "open_fds" [] "Open file descriptors of the process";
+    PROCESS_MOST_FILES Gauge "max_fds" [] "Most open file descriptors of the process";
 }
 
 metrics! {
+    /// Every metric of Tributary.
+    TABLE "tributary_":
     BUILD_INFO Gauge "build_info" ["version"] "Always 1; the version is a label";
     READY Gauge "ready" [] "1 if clients are answered, else 0";
     CATALOG_GENERATION Gauge "catalog_generation" [] "Generation of the served catalog";
@@ -88,6 +131,7 @@ metrics! {
     XDS_EVENTS Counter "xds_events" ["event"] "Events of sessions and the transport: requests, acks, nacks, sends, bytes_sent, …";
     RUNTIME_EVENTS Counter "runtime_events" ["event"] "Events of the core task and the supervisor: batches, updates, publications, runs, …";
     STATE_OPEN Gauge "state_open" [] "1 if the served state is kept across restarts, else 0";
+    STATE_CONFIGURED Gauge "state_configured" [] "1 if a state directory is configured, else 0";
     STATE_COMMITS Counter "state_commits" [] "Commits of the journal";
     STATE_BYTES Gauge "state_bytes" [] "Length of the journal's file, in bytes";
     STATE_LIVE_BYTES Gauge "state_live_bytes" [] "Bytes of live records in the journal";
@@ -140,7 +184,7 @@ impl Sample {
 
 /// Renders the samples as OpenMetrics text.
 pub fn encode(samples: Vec<Sample>) -> Result<String, std::fmt::Error> {
-    let mut registry = Registry::with_prefix("tributary");
+    let mut registry = Registry::default();
     registry.register_collector(Box::new(Samples(samples)));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
@@ -152,18 +196,19 @@ struct Samples(Vec<Sample>);
 
 impl Collector for Samples {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let mut by_name: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+        let mut by_name: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
         for sample in &self.0 {
-            by_name.entry(sample.info.name).or_default().push(sample);
+            by_name.entry(sample.info.family()).or_default().push(sample);
         }
-        for samples in by_name.values() {
+        for (name, samples) in &by_name {
             let Some(info) = samples.first().map(|sample| sample.info) else { continue };
             let kind = match info.kind {
                 Kind::Gauge => MetricType::Gauge,
                 Kind::Counter => MetricType::Counter,
                 Kind::Histogram => MetricType::Histogram,
+                Kind::Untyped => MetricType::Unknown,
             };
-            let mut metric = encoder.encode_descriptor(info.name, info.help, None::<&Unit>, kind)?;
+            let mut metric = encoder.encode_descriptor(name, info.help, None::<&Unit>, kind)?;
             for sample in samples {
                 one(&mut metric, sample)?;
             }
@@ -186,7 +231,7 @@ fn plain(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt
             metric.encode_histogram::<NoLabelSet>(spread.sum, spread.count(), &buckets, None)
         }
         (Value::Number(value), Kind::Counter) => metric.encode_counter::<NoLabelSet, f64, u64>(value, None),
-        (Value::Number(value), Kind::Gauge | Kind::Histogram) => metric.encode_gauge(value),
+        (Value::Number(value), Kind::Gauge | Kind::Histogram | Kind::Untyped) => metric.encode_gauge(value),
     }
 }
 
@@ -230,13 +275,12 @@ mod tests {
 
     #[test]
     fn metric_names_follow_the_conventions() {
-        for info in TABLE {
+        for info in TABLE.iter().chain(PROCESS) {
             assert!(!info.name.ends_with("_total") && !info.name.starts_with("tributary"), "{}", info.name);
             assert!(!info.help.ends_with('.'), "{}", info.name);
         }
-        let mut names: Vec<_> = TABLE.iter().map(|info| info.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), TABLE.len());
+        let all = || TABLE.iter().chain(PROCESS).chain(istio::TABLE);
+        let names: std::collections::BTreeSet<_> = all().map(|info| info.family()).collect();
+        assert_eq!(names.len(), all().count());
     }
 }

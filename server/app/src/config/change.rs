@@ -10,7 +10,7 @@ use super::{Config, RegistryKind};
 
 /// Parts that a reload applies; every other change needs a restart.
 const TAKEN: &[&str] =
-    &["registries", "settings", "federatedServices", "merge", "log.level", "remotes.clusters"];
+    &["registries", "settings", "federatedServices", "merge", "log.level", "remotes.clusters", "metrics"];
 
 /// Difference between the running configuration and a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,6 +118,7 @@ pub fn merged(running: &Config, new: &Config) -> Config {
     out.settings = new.settings.clone();
     out.federated_services.clone_from(&new.federated_services);
     out.merge = new.merge.clone();
+    out.metrics = new.metrics.clone();
     out.remotes.clusters.clone_from(&new.remotes.clusters);
     out.log.level.clone_from(&new.log.level);
     out

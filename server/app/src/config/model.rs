@@ -58,6 +58,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// Listener for health and metrics on any address.
     pub health: HealthConfig,
+    /// Metrics.
+    pub metrics: MetricsConfig,
     /// Condition for the first answers.
     pub start: StartConfig,
     /// DNS, which resolves host names of gateways.
@@ -108,6 +110,7 @@ impl Default for Config {
             xds: XdsConfig::default(),
             admin: AdminConfig::default(),
             health: HealthConfig::default(),
+            metrics: MetricsConfig::default(),
             start: StartConfig::default(),
             dns: DnsConfig::default(),
             drain: DrainConfig::default(),
@@ -216,6 +219,15 @@ pub struct HealthConfig {
     /// Address; without one the listener is off.
     #[schemars(extend("format" = "ip-port"))]
     pub listen: Option<SocketAddr>,
+}
+
+/// Metrics.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// Whether names of Istio, such as `pilot_xds`, are served beside those of Tributary. Applied on reload. Off by default: beside an
+    /// istiod, sums over both would count twice.
+    pub istio_names: bool,
 }
 
 /// Condition for the first answers.

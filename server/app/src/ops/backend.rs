@@ -372,6 +372,7 @@ impl AdminBackend for LiveBackend {
         let (statuses, core) = looked.map_or((Vec::new(), None), |(all, counters)| (all, Some(counters)));
         let (counts, sessions) = (self.sessions.served.sums(), &self.sessions);
         let clusters = self.clusters_of(&statuses).0;
+        let config = self.running.config();
         metrics::all(&metrics::State {
             ready: self.readiness().ready,
             catalog: &self.handle.catalog(),
@@ -386,9 +387,11 @@ impl AdminBackend for LiveBackend {
             pushes: &sessions.counters.pushes,
             cached: sessions.answers.plain().held_bytes(),
             inbound: sessions.server.inbound_bytes(),
+            keeps_state: self.state.directory.is_some(),
             journal: self.state.stats(),
             tokens: sessions.tokens.as_ref().map(Tokens::counts),
             now: self.clock.now(),
+            istio_names: config.metrics.istio_names.then_some(config.cluster_id.as_str()),
         })
     }
 }

@@ -47,12 +47,16 @@ pub struct State<'a> {
     pub cached: u64,
     /// Bytes of requests that are unfinished or not handled yet.
     pub inbound: usize,
+    /// Whether a state directory is configured.
+    pub keeps_state: bool,
     /// Journal; `None` without one.
     pub journal: Option<JournalStats>,
     /// Reviews of tokens; `None` if the server takes none.
     pub tokens: Option<TokenCounts>,
     /// Time of the request.
     pub now: Mono,
+    /// The config cluster, if names of Istio are served too.
+    pub istio_names: Option<&'a str>,
 }
 
 /// Returns every metric.
@@ -90,10 +94,15 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     of_xds(&state.xds, &mut out);
     of_pushes(state.pushes, &mut out);
     out.extend(state.tokens.into_iter().flat_map(of_tokens));
+    out.push(Sample::new(m::STATE_CONFIGURED, &[], flag(state.keeps_state)));
     of_journal(state.journal.as_ref(), state.now, &mut out);
     out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
     out.push(Sample::new(m::XDS_INBOUND, &[], number(state.inbound as u64)));
     out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
+    super::process::add(&mut out);
+    if let Some(config_cluster) = state.istio_names {
+        super::istio_metrics::add(state, config_cluster, &mut out);
+    }
     out
 }
 

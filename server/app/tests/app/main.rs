@@ -7,6 +7,7 @@ mod config_support;
 mod world;
 
 mod admin;
+mod alerts;
 mod analyze;
 mod check_command;
 mod check_table;

@@ -40,6 +40,7 @@ check_machine() {
   case " $* " in *" kubernetes "* | *" consul "* | *" helm "*) check_go ;; esac
   case " $* " in *" capture "*) check_capture ;; esac
   case " $* " in *" browser "*) check_browser ;; esac
+  case " $* " in *" prometheus "*) check_prometheus ;; esac
   [ ${#missing[@]} -eq 0 ] && return 0
   printf 'this machine lacks what the tests need:\n' >&2
   printf '  - %s\n' "${missing[@]}" >&2
@@ -73,6 +74,12 @@ check_go() {
   else
     missing+=("go: install Go 1.21 or newer, which builds the Kubernetes API server, etcd, Consul and Helm")
   fi
+}
+
+# Checks what unpacks Debian's Prometheus; adds to the caller's list.
+check_prometheus() {
+  [ -n "${TRIBUTARY_PROMETHEUS:-}" ] || { command -v dpkg-deb && command -v apt-get; } >/dev/null ||
+    missing+=("apt-get and dpkg-deb, which fetch Prometheus: or set TRIBUTARY_PROMETHEUS to one that has promtool beside it")
 }
 
 # Prints the tools of tests with captured sidecars that are absent, with the packages that have them.
@@ -186,6 +193,17 @@ make_helm() {
   go_build helm helm.sh/helm/v4/cmd/helm "$1/helm" "-X helm.sh/helm/v4/internal/version.version=$version"
 }
 
+# Unpacks Debian's package. It is not installed: an installed one would start a service.
+make_prometheus() {
+  local package
+  package=$(find /var/cache/apt/archives -maxdepth 1 -name 'prometheus_*.deb' 2>/dev/null | sort -V | tail -n 1)
+  if [ -z "$package" ]; then
+    (cd "$1" && { apt-get -q download prometheus || { apt_get update && apt-get -q download prometheus; }; }) || return 1
+    package=$(find "$1" -name 'prometheus_*.deb')
+  fi
+  dpkg-deb --extract "$package" "$1" && "$1/usr/bin/promtool" --version
+}
+
 # Prints the folder of WHAT in the cache; its name has the hash of all inputs.
 folder_of() {
   local servers=tests/tools/servers/$1
@@ -194,6 +212,7 @@ folder_of() {
     venv) printf '%s/venv-%s\n' "$cache" "$(key tests/tools/requirements.txt "$(python3 --version)")" ;;
     node) printf '%s/node-%s\n' "$cache" \
       "$(key tests/tools/package.json tests/tools/package-lock.json "$(node --version)")" ;;
+    prometheus) printf '%s/prometheus-%s\n' "$cache" "$(dpkg --print-architecture)" ;;
     kubernetes | consul | helm) printf '%s/%s-%s\n' "$cache" "$1" \
       "$(key "$servers/go.mod" "$servers/go.sum" "$(cd "$servers" && go env GOVERSION)")" ;;
   esac
@@ -214,6 +233,7 @@ need() {
       kubernetes) made kubernetes "kube-apiserver and etcd, which take about five minutes" & jobs+=($!) ;;
       capture) install_capture & jobs+=($!) ;;
       browser) install_browser & jobs+=($!) ;;
+      prometheus) [ -n "${TRIBUTARY_PROMETHEUS:-}" ] || { made prometheus "Prometheus of Debian" & jobs+=($!); } ;;
       consul) made consul "Consul, which takes about three minutes" & jobs+=($!) ;;
       helm) made helm "Helm, which takes about two minutes" & jobs+=($!) ;;
       *) printf 'unknown need: %s\n' "$what" >&2; return 1 ;;
@@ -222,7 +242,7 @@ need() {
   for job in "${jobs[@]}"; do wait "$job" || failed=1; done
   [ $failed = 0 ] || return 1
   for what in "$@"; do
-    case $what in servers | kubernetes | consul | helm) "name_$what" || return 1 ;; esac
+    case $what in servers | kubernetes | consul | helm | prometheus) "name_$what" || return 1 ;; esac
   done
 }
 
@@ -238,6 +258,8 @@ name_kubernetes() {
 name_helm() { export TRIBUTARY_HELM=${TRIBUTARY_HELM:-$(folder_of helm)/helm}; }
 
 name_consul() { export TRIBUTARY_CONSUL=${TRIBUTARY_CONSUL:-$(folder_of consul)/consul}; }
+
+name_prometheus() { export TRIBUTARY_PROMETHEUS=${TRIBUTARY_PROMETHEUS:-$(folder_of prometheus)/usr/bin/prometheus}; }
 
 name_servers() {
   local venv

@@ -25,6 +25,7 @@ suites() {
       captured) need=servers,capture ;;
       packages) kind=wait need=servers,kubernetes,helm ;;
       console) kind=wait need=servers,consul,browser ;;
+      prometheus) kind=wait need=servers,kubernetes,consul,prometheus ;;
     esac
     case $test in *_traffic) kind=one ;; esac
     stage "$test" "$kind" "$need" cargo test --workspace --test "$test"

@@ -27,6 +27,7 @@ pub mod moves;
 pub mod netns;
 pub mod ports;
 pub mod process;
+pub mod prometheus;
 pub mod resources;
 pub mod rest;
 pub mod server;

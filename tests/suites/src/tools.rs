@@ -51,6 +51,11 @@ pub fn helm() -> Result<PathBuf> {
     built("TRIBUTARY_HELM", "helm-", "helm")
 }
 
+/// Returns Prometheus; promtool is beside it.
+pub fn prometheus() -> Result<PathBuf> {
+    built("TRIBUTARY_PROMETHEUS", "prometheus-", "usr/bin/prometheus")
+}
+
 fn built(variable: &str, folder: &str, name: &str) -> Result<PathBuf> {
     match named(variable)? {
         Some(path) => Ok(path),

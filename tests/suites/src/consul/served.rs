@@ -49,9 +49,13 @@ pub struct Served {
 impl Served {
     /// Starts with this configuration.
     pub async fn start(config: &Value) -> Result<Self> {
+        Self::start_with(config, ServerOptions::default()).await
+    }
+    /// Starts with this configuration and further options.
+    pub async fn start_with(config: &Value, options: ServerOptions) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         write(&folder, config)?;
-        let server = TestServer::start(ServerOptions::default().config(&file_in(&folder))).await?;
+        let server = TestServer::start(options.config(&file_in(&folder))).await?;
         Ok(Self { server, config: folder })
     }
     /// Replaces the configuration, which the server notices on its own.

@@ -97,6 +97,16 @@ impl Writer {
         let target = send::with_pair(path, "labelSelector", &format!("{}={}", label.0, label.1));
         self.fetch(send::get(&target, "application/json")).await
     }
+    /// Returns the number of objects of a kind in all namespaces, or `None` if the kind is not installed. Only the first is read.
+    pub async fn count(&self, kind: &Resource, version: &str) -> Result<Option<u64>, ApiFailure> {
+        let target = send::with_pair(kind.path(version, None), "limit", "1");
+        let list: Value = match self.request(send::get(&target, "application/json")).await {
+            Err(ApiFailure::NotFound(_)) => return Ok(None),
+            answer => answer?,
+        };
+        let first = list["items"].as_array().map_or(0, Vec::len) as u64;
+        Ok(Some(first + list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default()))
+    }
     /// Creates an object; fails with a conflict if the name is in use.
     pub async fn create(
         &self,

@@ -19,6 +19,7 @@ pub use cluster_edit::{
 pub use console::ConsoleArgs;
 pub use explain::{ExplainArgs, WhyNotArgs};
 pub use lists::Resource;
+pub use migrate::{MigrateCheckArgs, MigrateCommand};
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
@@ -29,6 +30,7 @@ mod cluster_edit;
 mod console;
 mod explain;
 mod lists;
+mod migrate;
 pub mod names;
 mod registry;
 mod state;
@@ -81,6 +83,9 @@ pub enum Command {
     /// Print or check the rights that `serve` with the same flags needs in a cluster
     #[command(subcommand)]
     Rbac(RbacCommand),
+    /// Find out what would change if an istiod were replaced
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Work with the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -19,6 +19,7 @@ mod merge_replicas;
 mod open_console;
 mod overview;
 mod pages;
+pub mod migrate;
 pub mod rbac;
 pub mod redact;
 pub mod registries;
@@ -71,6 +72,7 @@ pub async fn run(
         Command::Cluster(command) => cluster::run(&command, env, console).await,
         Command::Console(args) => open_console::run(&args, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,
+        Command::Migrate(command) => migrate::run(&command, env, console).await,
         Command::Guard(command) => guard::run(&command, env, console).await,
         Command::State(command) => state::run(&command, env, console).await,
         Command::Config(command) => config::run(&command, env, console),

@@ -15,6 +15,7 @@ pub mod document;
 pub mod environment;
 pub mod exit;
 pub mod extensions;
+pub mod migrate;
 pub mod ops;
 pub mod overlay;
 pub mod reference;

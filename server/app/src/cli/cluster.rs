@@ -19,6 +19,8 @@ mod shown;
 mod store;
 mod wait;
 
+pub(in crate::cli) use store::{Operator, right};
+
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;

@@ -24,6 +24,7 @@ mod gateways;
 mod guard;
 mod merges;
 mod pages;
+mod migrate;
 mod pending;
 mod policies;
 mod rejections;

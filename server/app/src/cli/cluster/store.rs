@@ -32,7 +32,7 @@ pub(super) enum Edit {
 }
 
 /// Cluster as the operator reaches it.
-pub(super) struct Operator {
+pub(in crate::cli) struct Operator {
     at: At,
     connection: Connection,
     writer: Writer,
@@ -40,7 +40,10 @@ pub(super) struct Operator {
 
 impl Operator {
     /// Opens a connection with the operator's kubeconfig, which may run credential plugins.
-    pub(super) async fn open(options: ConnectOptions, env: &Environment) -> Result<Self, CommandError> {
+    pub(in crate::cli) async fn open(
+        options: ConnectOptions,
+        env: &Environment,
+    ) -> Result<Self, CommandError> {
         install_crypto();
         let target = Self::target(&options, env).ok();
         let env = env.clone();
@@ -70,10 +73,10 @@ impl Operator {
         &self.at
     }
     /// Describes a failed request.
-    pub(super) fn failed(&self, right: &Right, object: &str, why: ApiFailure) -> CommandError {
+    pub(in crate::cli) fn failed(&self, right: &Right, object: &str, why: ApiFailure) -> CommandError {
         failed(&self.at, right, object, why)
     }
-    pub(super) const fn writer(&self) -> &Writer {
+    pub(in crate::cli) const fn writer(&self) -> &Writer {
         &self.writer
     }
 
@@ -285,7 +288,7 @@ fn version(kind: &Resource) -> &'static str {
 }
 
 /// Returns a right on a kind.
-pub(super) fn right(verb: &str, kind: &Resource, namespace: Option<&str>) -> Right {
+pub(in crate::cli) fn right(verb: &str, kind: &Resource, namespace: Option<&str>) -> Right {
     Right {
         verb: verb.to_owned(),
         group: kind.group.to_string(),

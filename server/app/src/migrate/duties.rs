@@ -1,0 +1,238 @@
+//! What an istiod does beside discovery, and whether it is in use: by its variables, its mesh configuration, and the objects of its cluster.
+
+use super::deployment::Istiod;
+use super::mesh::{MeshTexts, tree};
+use super::{Counted, Item, Outcome, plain};
+
+/// Something that an istiod does and Tributary does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Duty {
+    /// Short name.
+    pub name: &'static str,
+    /// When an istiod does it.
+    pub when: &'static str,
+    /// What follows.
+    pub here: &'static str,
+}
+
+/// Every duty.
+pub const DUTIES: &[Duty] = &[
+    Duty {
+        name: "injection",
+        when: "unless `INJECT_ENABLED` is `false`",
+        here: "no sidecar is injected into pods: keep an istiod for its webhook, or write the sidecars into the pods",
+    },
+    Duty {
+        name: "validation",
+        when: "unless `VALIDATION_WEBHOOK_CONFIG_NAME` is empty",
+        here: "no webhook refuses invalid objects: `tributary analyze -f DIR` checks them in CI, and an invalid object keeps its last valid version",
+    },
+    Duty {
+        name: "ca",
+        when: "unless `ENABLE_CA_SERVER` is `false` or `EXTERNAL_CA` is set",
+        here: "no certificates are signed, and the root is not written to namespaces: keep an istiod as CA, or use cert-manager with istio-csr, or SPIRE",
+    },
+    Duty {
+        name: "gateways",
+        when: "unless `PILOT_ENABLE_GATEWAY_API` and `ingressControllerMode` are off and no Gateway is there",
+        here: "ingress and egress gateways, gateway-api and Ingresses are not served, and no gateway is deployed: leave their proxies at an istiod. East-west gateways are served",
+    },
+    Duty {
+        name: "dns",
+        when: "if `ISTIO_META_DNS_CAPTURE` is set in `defaultConfig.proxyMetadata`",
+        here: "agents receive no name table: hosts that only ServiceEntries declare need another DNS",
+    },
+    Duty {
+        name: "telemetry",
+        when: "if `defaultProviders` of the mesh configuration is set, or a Telemetry is there",
+        here: "Envoy's own statistics and access logs are served; metrics with labels of source and destination, and metadata of peers, are not",
+    },
+    Duty {
+        name: "ambient",
+        when: "if `PILOT_ENABLE_AMBIENT` is `true`",
+        here: "ztunnels and waypoints are not served: leave them at an istiod",
+    },
+    Duty {
+        name: "registration",
+        when: "if WorkloadGroups are there, unless `PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION` is `false`",
+        here: "no WorkloadEntry is written when a machine connects, and its health is not followed: write WorkloadEntries",
+    },
+    Duty {
+        name: "cni",
+        when: "if `PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS` is `true`",
+        here: "no node is untainted when its CNI is ready: keep an istiod, or use init containers",
+    },
+    Duty {
+        name: "status",
+        when: "if `PILOT_ENABLE_ANALYSIS`, or a gateway-api Gateway is there",
+        here: "no status is written to objects; `tributary get policies -o wide` and `tributary analyze` show it",
+    },
+];
+
+/// Kind that Tributary does not serve, or not in full.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnservedKind {
+    /// Kind with its group.
+    pub name: &'static str,
+    /// API group, version, plural and kind.
+    pub api: (&'static str, &'static str, &'static str, &'static str),
+    /// What follows.
+    pub here: &'static str,
+}
+
+const fn kind(
+    name: &'static str,
+    api: (&'static str, &'static str, &'static str, &'static str),
+    here: &'static str,
+) -> UnservedKind {
+    UnservedKind { name, api, here }
+}
+
+const GATEWAY_API: &str = "not served; Gateways with the label of a network are read as its gateways";
+
+/// Every such kind.
+pub const KINDS: &[UnservedKind] = &[
+    kind(
+        "WasmPlugin",
+        ("extensions.istio.io", "v1alpha1", "wasmplugins", "WasmPlugin"),
+        "not served: proxies run without these filters, which may protect them",
+    ),
+    kind(
+        "Telemetry",
+        ("telemetry.istio.io", "v1", "telemetries", "Telemetry"),
+        "not served: see the duty `telemetry`, and `settings.tracing` and `settings.accessLog`",
+    ),
+    kind(
+        "ProxyConfig",
+        ("networking.istio.io", "v1beta1", "proxyconfigs", "ProxyConfig"),
+        "not served; the injector and the agent read what concerns the bootstrap",
+    ),
+    kind(
+        "Gateway.networking.istio.io",
+        ("networking.istio.io", "v1", "gateways", "Gateway"),
+        "servers of mode AUTO_PASSTHROUGH are served, all others are not",
+    ),
+    kind(
+        "WorkloadGroup",
+        ("networking.istio.io", "v1", "workloadgroups", "WorkloadGroup"),
+        "read, without registration: see the duty `registration`",
+    ),
+    kind(
+        "Gateway.gateway.networking.k8s.io",
+        ("gateway.networking.k8s.io", "v1", "gateways", "Gateway"),
+        GATEWAY_API,
+    ),
+    kind(
+        "HTTPRoute",
+        ("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute"),
+        "not served; use VirtualServices for the mesh",
+    ),
+    kind(
+        "GRPCRoute",
+        ("gateway.networking.k8s.io", "v1", "grpcroutes", "GRPCRoute"),
+        "not served; use VirtualServices for the mesh",
+    ),
+    kind("TLSRoute", ("gateway.networking.k8s.io", "v1", "tlsroutes", "TLSRoute"), "not served"),
+    kind(
+        "Ingress",
+        ("networking.k8s.io", "v1", "ingresses", "Ingress"),
+        "not served; those of other controllers are not concerned",
+    ),
+];
+
+/// Returns a line for each duty and each kind with objects.
+#[must_use]
+pub fn check(istiod: &Istiod, texts: &MeshTexts, counts: &[Counted]) -> Vec<Item> {
+    let uses = Uses { istiod, texts, counts };
+    let duties = DUTIES.iter().map(|duty| {
+        let used = uses.of(duty.name);
+        let outcome = if used { Outcome::Refused } else { Outcome::NoEffectNeeded };
+        let value = if used { "in use" } else { "not in use" }.to_owned();
+        let here = if used { duty.here.to_owned() } else { format!("an istiod does it {}", duty.when) };
+        Item { what: "duty", name: duty.name.to_owned(), value, outcome, here, lost: used }
+    });
+    duties.chain(counts.iter().map(of_kind)).collect()
+}
+
+fn of_kind((kind, count): &Counted) -> Item {
+    let name = kind.name.to_owned();
+    match count {
+        Ok(Some(number @ 1..)) => {
+            let here = kind.here.to_owned();
+            Item {
+                what: "kind",
+                name,
+                value: number.to_string(),
+                outcome: Outcome::Refused,
+                here,
+                lost: true,
+            }
+        }
+        Ok(count) => {
+            let value = if count.is_some() { "0" } else { "not installed" }.to_owned();
+            let here = "there is none".to_owned();
+            Item { what: "kind", name, value, outcome: Outcome::NoEffectNeeded, here, lost: false }
+        }
+        Err(why) => {
+            let here = format!("cannot be counted: {why}; grant `list`, or look for them yourself");
+            Item { what: "kind", name, value: String::new(), outcome: Outcome::Unknown, here, lost: true }
+        }
+    }
+}
+
+struct Uses<'a> {
+    istiod: &'a Istiod,
+    texts: &'a MeshTexts,
+    counts: &'a [Counted],
+}
+
+impl Uses<'_> {
+    fn of(&self, duty: &str) -> bool {
+        match duty {
+            "injection" => !self.is("INJECT_ENABLED", "false"),
+            "validation" => !self.is("VALIDATION_WEBHOOK_CONFIG_NAME", ""),
+            "ca" => !self.is("ENABLE_CA_SERVER", "false") && self.is_empty("EXTERNAL_CA"),
+            "gateways" => self.gateways(),
+            "dns" => self.mesh().to_string().contains("ISTIO_META_DNS_CAPTURE\":\"true"),
+            "telemetry" => {
+                self.mesh().get("defaultProviders").is_some() || self.has("Telemetry").unwrap_or(false)
+            }
+            "ambient" => self.is("PILOT_ENABLE_AMBIENT", "true"),
+            "registration" => {
+                !self.is("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", "false")
+                    && self.has("WorkloadGroup").unwrap_or(false)
+            }
+            "cni" => self.is("PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS", "true"),
+            "status" => {
+                self.is("PILOT_ENABLE_ANALYSIS", "true")
+                    || self.has("Gateway.gateway.networking.k8s.io").unwrap_or(false)
+            }
+            _ => true,
+        }
+    }
+    /// Without a cluster to look at, gateways count as in use unless they are turned off.
+    fn gateways(&self) -> bool {
+        let names =
+            ["Gateway.networking.istio.io", "Gateway.gateway.networking.k8s.io", "HTTPRoute", "Ingress"];
+        let found: Vec<bool> = names.into_iter().filter_map(|name| self.has(name)).collect();
+        if !found.is_empty() {
+            return found.contains(&true);
+        }
+        let ingress = self.mesh().get("ingressControllerMode").is_none_or(|mode| mode != "OFF");
+        ingress || !self.is("PILOT_ENABLE_GATEWAY_API", "false")
+    }
+    fn mesh(&self) -> serde_json::Value {
+        tree(self.texts.mesh.as_deref())
+    }
+    /// Whether objects of a kind are there; `None` if that is not known.
+    fn has(&self, name: &str) -> Option<bool> {
+        let (_, count) = self.counts.iter().find(|(kind, _)| kind.name == name)?;
+        count.as_ref().ok().map(|count| count.unwrap_or(0) > 0)
+    }
+    fn is(&self, variable: &str, value: &str) -> bool {
+        self.istiod.value(variable).is_some_and(|own| plain(own) == value)
+    }
+    fn is_empty(&self, variable: &str) -> bool {
+        self.istiod.value(variable).is_none_or(str::is_empty)
+    }
+}

@@ -5,29 +5,22 @@ use tempfile::TempDir;
 use tributary_suites::deploy::{output, succeed};
 use tributary_suites::tools;
 
-/// Completes the word after `tributary` and these words.
-const COMPLETE: &str = r#"
-source "$1"; shift
-COMP_WORDS=(tributary "$@"); COMP_CWORD=$#
-_tributary tributary "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-printf '%s\n' "${COMPREPLY[@]}"
-"#;
-
 #[tokio::test]
 async fn bash_completes_commands_kinds_and_flags() -> Result<()> {
     let folder = TempDir::new()?;
     let script = folder.path().join("completion").display().to_string();
     std::fs::write(&script, succeed(tools::tributary()?, ["completion", "bash"]).await?)?;
     succeed("bash", ["-n", &script]).await?;
-    for (words, wanted) in [
+    let complete = tools::script("complete.bash")?.display().to_string();
+    for (typed, wanted) in [
         (&["get", ""][..], &["services", "endpoints", "clients", "registries", "policies"][..]),
         (&["cluster", ""], &["add", "rotate", "remove"]),
         (&["serve", "--log-format", ""], &["auto", "pretty", "json"]),
         (&["comp"], &["completion"]),
     ] {
-        let offered = succeed("bash", [&["-c", COMPLETE, "bash", &script], words].concat()).await?;
+        let offered = succeed("bash", [&[complete.as_str(), &script], typed].concat()).await?;
         for one in wanted {
-            ensure!(offered.lines().any(|line| line == *one), "{words:?}: {one} is not in {offered}");
+            ensure!(offered.lines().any(|line| line == *one), "{typed:?}: {one} is not in {offered}");
         }
     }
     for shell in ["zsh", "fish", "powershell", "elvish"] {

@@ -1,4 +1,4 @@
-//! The chart on a real API server: it is applied and changed there, and a Tributary runs as its pod says, in the image, with
+//! The chart on a real API server: it is applied and changed there, and a Tributary runs by its pod template, in the image, with
 //! the account and the rights that the chart made.
 
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ fn with(mut values: Value, more: &Value) -> Value {
     values
 }
 
-/// A replica that runs on this machine as its pod says.
+/// A replica that runs on this machine by its pod template.
 struct Replica {
     process: Process,
     ports: Ports,

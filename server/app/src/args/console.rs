@@ -23,7 +23,7 @@ pub struct ConsoleArgs {
 
 /// Parses a loopback address: whoever reaches the port reaches the server.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address = ip_port(text).map_err(|e| e.to_string())?;
+    let address = ip_port(text)?;
     if address.ip().is_loopback() {
         return Ok(address);
     }

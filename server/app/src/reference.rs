@@ -136,7 +136,7 @@ fn metric(out: &mut String, info: &metrics::Info, more: &str) {
 
 fn admin() -> String {
     let mut out = format!(
-        "# Admin surface\n\n{MADE}Routes marked POST change something and accept only POST; all others are read-only. `/debug` answers only processes on the server's machine, through the admin listener, and only if the `Host` header names `localhost` or a loopback address. Other paths return 404. The parts of the console, such as `/console/app.js`, have routes of their own.\n\n| path | access | answer |\n|---|---|---|\n"
+        "# Admin surface\n\n{MADE}Routes marked POST change something and accept only POST; all others are read-only. `/debug` answers processes on the server's machine, through the admin listener, and only if the `Host` header names `localhost` or a loopback address; and operators with rights, through the [remote admin listener](../guides/remote-access.md). A page of a browser may request it only if the listener served the page: the `Origin` header is then its scheme and the `Host` header. Other paths return 404. The parts of the console, such as `/console/app.js`, have routes of their own. Texts of more than 4 KiB in lists are cut there and end with `…`.\n\n| path | access | answer |\n|---|---|---|\n"
     );
     for route in ROUTES {
         if route.about == crate::admin::routes::PART {

@@ -9,6 +9,7 @@ mod changes;
 mod children;
 mod client;
 mod clusters;
+mod console;
 mod consul;
 mod crowd;
 mod delay;
@@ -40,7 +41,7 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 22] = [
+const BENCHES: [&str; 23] = [
     "intake",
     "storm",
     "scopes",
@@ -57,6 +58,7 @@ const BENCHES: [&str; 22] = [
     "restore",
     "journal",
     "delay",
+    "console",
     "kube",
     "clusters",
     "consul",
@@ -178,6 +180,9 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         }
         ("delay", false) => {
             delay::run(Size { services: 5_000, ports: 1, addresses: 10, pods: false }, 2, table).await
+        }
+        ("console", _) => {
+            console::run(Size { services: 10_000, ports: 1, addresses: 100, pods: false }, table).await
         }
         ("kube", _) => cluster(full, table).await,
         ("clusters", _) => clusters::run(full, table).await,

@@ -23,6 +23,8 @@ use crate::ops::timeline::{Entries, Timeline};
 
 /// Share of the time that checks for the overview may take: they run again after so many times the last duration.
 const SHARE: u32 = 10;
+/// Longest time until they run again.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Findings of the last checks. The checks read all clients, policies and conflicts, so in a large server they run less often than the
 /// overview is read.
@@ -42,7 +44,7 @@ impl FindingsCache {
     async fn read(&self, shared: &Shared) -> Arc<Worst> {
         let mut last = self.0.lock().await;
         if let Some(checked) = &*last
-            && checked.at.elapsed() < checked.cost * SHARE
+            && checked.at.elapsed() < (checked.cost * SHARE).min(LONGEST)
         {
             return Arc::clone(&checked.worst);
         }

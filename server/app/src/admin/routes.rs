@@ -241,7 +241,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/explain",
         access: Access::Loopback,
         changes: false,
-        about: "ExplainList: how `endpoint` came to be served; takes `host`, `subset` and `client`",
+        about: "ExplainList: how `endpoint` came to be served: the steps from its source to the client in order, each with stage, verdict, code, object, registry and time of the last confirmation; with `client` the steps `deliver` have the resources that it was sent, their versions, and whether it acknowledged them; takes `host`, `subset` and `client`",
         handler: || get(debug::explain),
     },
     Route {

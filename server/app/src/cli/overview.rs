@@ -21,6 +21,16 @@ pub(super) fn check(args: &GetArgs) -> Result<(), CommandError> {
     if args.since.is_some() && args.what != Resource::Timeline {
         return wrong("--since is for `get timeline`");
     }
+    let has_search = matches!(
+        args.what,
+        Resource::Services | Resource::Endpoints | Resource::Clients | Resource::Policies
+    );
+    if args.search.is_some() && !has_search {
+        return wrong("--search is for services, endpoints, clients and policies");
+    }
+    if args.limit.is_some() && matches!(args.what, Resource::Resources | Resource::Routes) {
+        return wrong("resources and routes take no --limit");
+    }
     let filters = [&args.name, &args.namespace, &args.host, &args.registry, &args.search];
     let is_filtered = filters.iter().any(|one| one.is_some());
     if is_filtered && (args.what == Resource::Timeline || is_document(args.what)) {

@@ -1,6 +1,7 @@
 //! Services as documents: merged, with every declaration and condition.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use tributary_answer::{ClientClass, conditions, contested_by_service};
@@ -115,12 +116,13 @@ impl Contested {
 pub fn list(catalog: &Catalog, filter: &Filter, contested: &Contested) -> Page<ServiceItem> {
     let hosts = catalog.hosts.iter().filter(|(host, _)| filter.takes_host(host.as_str()));
     let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
-    let matches = claims.filter(|(_, view)| {
+    let mut text = String::new();
+    let matches = claims.filter(move |(_, view)| {
         let (namespace, host) = (view.key.namespace.as_str(), view.key.host.as_str());
         filter.takes_namespace(namespace)
             && filter.takes_object("Service", namespace, host)
             && of_registry(view, filter)
-            && is_found(view, filter)
+            && is_found(view, filter, &mut text)
     });
     Page::of(matches, filter, |(precedence, view)| {
         let unread = catalog.unread_condition(view).into_iter();
@@ -128,10 +130,15 @@ pub fn list(catalog: &Catalog, filter: &Filter, contested: &Contested) -> Page<S
     })
 }
 
-/// Whether the searched text is part of the host, the namespace or a virtual address.
-fn is_found(view: &ServiceView, filter: &Filter) -> bool {
+/// Whether the searched text is part of the host, the namespace or a virtual address. `text` is reused, so that a search allocates
+/// nothing for services that it does not find.
+fn is_found(view: &ServiceView, filter: &Filter, text: &mut String) -> bool {
+    let all = || view.declarations.iter().flat_map(|view| view.declaration.addresses.iter());
     filter.finds([view.key.host.as_str(), view.key.namespace.as_str()])
-        || addresses(view).iter().any(|address| filter.finds([&**address]))
+        || all().any(|address| {
+            text.clear();
+            write!(text, "{}", address.ip).is_ok() && filter.finds([&**text])
+        })
 }
 
 fn of_registry(view: &ServiceView, filter: &Filter) -> bool {

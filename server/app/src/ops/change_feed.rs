@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tributary_runtime::StatusChanges;
 
@@ -18,6 +18,8 @@ use crate::admin::backend::Versions;
 
 /// Shortest time between two versions.
 const PACE: Duration = Duration::from_millis(50);
+/// Longest wait for the number of held removals; while the core is busy, the other versions do not wait for it.
+const HELD: Duration = Duration::from_millis(5);
 
 /// Place where the versions are published.
 #[derive(Debug, Default)]
@@ -52,7 +54,7 @@ async fn follow(live: &LiveBackend) {
         let mut sources = Sources::of(live);
         while feed.versions.receiver_count() > 0 {
             let began = Instant::now();
-            sources.read(live, &mut versions).await;
+            let is_complete = sources.read(live, &mut versions).await;
             // a stream that has just opened waits for a value, though it is the same one
             feed.versions.send_replace(versions);
             tokio::select! {
@@ -60,6 +62,7 @@ async fn follow(live: &LiveBackend) {
                     versions.registries += u64::from(is_of_registry);
                 }
                 () = feed.opened.notified() => {}
+                () = sleep_until(began + PACE), if !is_complete => {}
                 () = feed.versions.closed() => break,
             }
             sleep_until(began + PACE).await;
@@ -87,15 +90,17 @@ impl Sources {
             timeline: live.timeline.last(),
         }
     }
-    /// Reads the versions; those of a server that stops stay.
-    async fn read(&mut self, live: &LiveBackend, versions: &mut Versions) {
+    /// Reads the versions; those of a server that stops stay. Returns false if the core is too busy for its part.
+    async fn read(&mut self, live: &LiveBackend, versions: &mut Versions) -> bool {
         versions.generation = *self.generation.borrow_and_update();
         versions.timeline = *self.timeline.borrow_and_update();
         versions.clients_changes = live.sessions.counters.events.changes();
         versions.clients = live.sessions.table.len() as u64;
-        if let Ok(held) = live.handle.inspect(tributary_core::Core::held_count).await {
+        let held = timeout(HELD, live.handle.inspect(tributary_core::Core::held_count)).await;
+        if let Ok(Ok(held)) = held {
             versions.held = held as u64;
         }
+        held.is_ok()
     }
     /// Waits for a change. Returns whether it is of a registry or a cluster.
     async fn changed(&mut self, live: &LiveBackend, clients: u64) -> bool {

@@ -258,6 +258,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_changed_file_is_an_entry_of_the_timeline() {
+        let running = Running::new(Loaded::default(), None);
+        let entries = || -> Vec<_> {
+            let all = running.timeline().read(None, None, 10).items;
+            all.iter().map(|one| (one.kind, one.severity, one.message.clone())).collect()
+        };
+        assert!(entries().is_empty());
+        let failure = CommandError::plain("registries: unknown field");
+        running.reject(&failure);
+        running.reject(&failure);
+        let rejected = "the changed file is rejected: registries: unknown field".to_owned();
+        let kind = TimelineKind::Configuration;
+        assert_eq!(entries(), [(kind, TimelineSeverity::Error, rejected)], "a repeated result is one entry");
+        running.take(Loaded::default(), vec!["xds.listen".to_owned()], Vec::new());
+        let applied = "changed file applied; needs a restart: xds.listen".to_owned();
+        assert_eq!(entries()[1], (kind, TimelineSeverity::Info, applied));
+        running.set_certificates(Some(&failure));
+        assert_eq!(entries()[2].0, TimelineKind::Rotation);
+    }
+
+    #[test]
     fn secrets_of_the_configuration_are_not_shown() {
         let config = json!({"registries": [{"kind": "consul", "token": "hunter2", "tokenFile": "f", "keys": {"a": "b"}}],
             "x": {"apiToken": ["hunter2"], "Password": "hunter2", "token": null}});

@@ -24,7 +24,7 @@ suites() {
       hybrid_*) kind=wait need=servers,kubernetes,consul ;;
       captured) need=servers,capture ;;
       packages) kind=wait need=servers,kubernetes,helm ;;
-      console) kind=wait need=servers,consul,browser ;;
+      console) need=servers,consul,browser ;;
       prometheus) kind=wait need=servers,kubernetes,consul,prometheus ;;
     esac
     case $test in *_traffic) kind=one ;; esac

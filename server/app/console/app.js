@@ -70,7 +70,13 @@ function navigate() {
   }
   mark(route);
   const shown = load();
-  if (before && !same) shown.then(() => document.getElementById("title")?.focus({ preventScroll: true }));
+  if (!before || same) return;
+  const focused = document.activeElement;
+  shown.then(() => {
+    // The operator may have moved on meanwhile.
+    const is = document.activeElement;
+    if (is === focused || is === document.body || is === null) document.getElementById("title")?.focus({ preventScroll: true });
+  });
 }
 
 // One request of the view at a time; a change that arrives meanwhile causes another one after it.

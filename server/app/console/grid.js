@@ -106,9 +106,10 @@ class Grid {
     const last = Math.min(this.length, Math.ceil((top + (this.scroller?.clientHeight ?? 400)) / high) + MARGIN);
     return [first, last];
   }
+  // Blocks of the rows in sight, and that of the active row, which stays in the page.
   inSight() {
     const [first, last] = this.range();
-    const out = [];
+    const out = [Math.floor(this.active / BLOCK)];
     for (let n = Math.floor(first / BLOCK); n <= Math.floor(Math.max(first, last - 1) / BLOCK); n++) out.push(n);
     return out;
   }

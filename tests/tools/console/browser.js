@@ -13,7 +13,7 @@ const FLAGS = [
 ];
 
 /** Longest wait for a condition, in milliseconds. */
-const SOON = 30000;
+const SOON = 60000;
 
 async function start(world) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "console-"));
@@ -30,11 +30,12 @@ class Browser {
   /** Opens a fresh page with the colours of a scheme, as a new visitor has it. */
   async open(link, { scheme = "dark", width = 1360, height = 850 } = {}) {
     const page = await this.first.newPage();
+    page.setDefaultTimeout(SOON);
+    page.setDefaultNavigationTimeout(SOON);
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
     await this.watch(page);
     if (link !== null) await page.goto(`${this.world.url}/console/${link}`);
-    page.setDefaultTimeout(SOON);
     return page;
   }
 

@@ -108,7 +108,7 @@ async fn served(cluster: &ApiServer, authority: &Authority, xds: u16, want: &[&s
     let mut client = Follower::over(client, Variant::Delta);
     let name = outbound(PORT, PAY);
     client.subscribe(EDS, &[&name])?;
-    let want: Vec<SocketAddr> = want.iter().map(|ip| SocketAddr::new(ip.parse().unwrap(), PORT)).collect();
+    let want = want.iter().map(|ip| Ok(SocketAddr::new(ip.parse()?, PORT))).collect::<Result<Vec<_>>>()?;
     client.has_endpoints(&name, &want, SOON).await
 }
 

@@ -1,12 +1,12 @@
 //! What an istiod does and what becomes of it here: `tributary migrate check` and its reference page.
 //!
 //! `cli::migrate` reads the Deployment and the mesh configuration and calls [`check`], which is a function of both. The tables in [`flags`],
-//! [`variables`], [`mesh`] and [`duties`] have a row for each name that istiod reads; a name outside of them is reported as unknown.
+//! [`variables`], [`mesh`] and [`tasks`] have a row for each name that istiod reads; a name outside of them is reported as unknown.
 
 pub mod deployment;
-pub mod duties;
 pub mod flags;
 pub mod mesh;
+pub mod tasks;
 pub mod variables;
 
 use serde::Serialize;
@@ -83,7 +83,7 @@ pub(crate) use rows;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// `flag`, `variable`, `mesh`, `duty` or `kind`.
+    /// `flag`, `variable`, `mesh`, `task` or `kind`.
     pub what: &'static str,
     /// Name in istiod.
     pub name: String,
@@ -98,9 +98,9 @@ pub struct Item {
 }
 
 /// Number of objects of a kind that Tributary does not serve, or why it could not be read.
-pub type Counted = (&'static duties::UnservedKind, Result<Option<u64>, String>);
+pub type Counted = (&'static tasks::UnservedKind, Result<Option<u64>, String>);
 
-/// Returns every line: flags, variables, mesh configuration, duties, kinds.
+/// Returns every line: flags, variables, mesh configuration, tasks, kinds.
 #[must_use]
 pub fn check(istiod: &Istiod, texts: &MeshTexts, counts: &[Counted]) -> Vec<Item> {
     let flags = istiod.flags.iter().map(|flag| of_setting("flag", flag, flags::find(&flag.name)));
@@ -109,8 +109,8 @@ pub fn check(istiod: &Istiod, texts: &MeshTexts, counts: &[Counted]) -> Vec<Item
         .iter()
         .map(|variable| of_setting("variable", variable, variables::find(&variable.name)));
     let mesh = mesh::check(texts);
-    let duties = duties::check(istiod, texts, counts);
-    flags.chain(variables).chain(mesh).chain(duties).collect()
+    let tasks = tasks::check(istiod, texts, counts);
+    flags.chain(variables).chain(mesh).chain(tasks).collect()
 }
 
 fn of_setting(what: &'static str, setting: &Setting, row: Option<&Row>) -> Item {

@@ -14,7 +14,7 @@ use super::table::{Cell, Table, Tone};
 use crate::args::{MigrateCheckArgs, MigrateCommand, Output};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
-use crate::migrate::duties::{KINDS, UnservedKind};
+use crate::migrate::tasks::{KINDS, UnservedKind};
 use crate::migrate::{Counted, Istiod, Item, MeshTexts, Outcome, check};
 
 /// Size limit of a file.

@@ -12,14 +12,14 @@ rows! {
     "networksConfig" OtherName [] "the key `meshNetworks` of the ConfigMap `istio`, or `settings.networks`";
     "namespace" OtherName [] "`systemNamespace`, `--system-namespace`";
     "n" OtherName [] "`systemNamespace`, `--system-namespace`";
-    "cniNamespace" NoEffectNeeded [] "no node is untainted; see the duty `cni`";
+    "cniNamespace" NoEffectNeeded [] "no node is untainted; see the task `cni`";
     "shutdownDuration" OtherName [] "`drain.timeout`, `--drain-timeout`";
     "configDir" OtherName [] "`registries: [{kind: file, path: DIR}]`";
     "domain" Honoured [] "`--domain`, `settings.domain`";
     "clusterID" OtherName [] "`clusterId`, `--cluster-id`";
     "clusterAliases" Refused [""] "a cluster has one ID: give clients and Secrets that ID";
     "httpAddr" OtherName [] "`health.listen` has health and metrics, `admin.listen` the debug pages; readiness is `/readyz`";
-    "httpsAddr" NoEffectNeeded [] "no webhooks are served; see the duties `injection` and `validation`";
+    "httpsAddr" NoEffectNeeded [] "no webhooks are served; see the tasks `injection` and `validation`";
     "grpcAddr" OtherName [] "`xds.listen`; plain text is for loopback alone";
     "secureGRPCAddr" OtherName [] "`xds.listen` with `xds.tls`";
     "monitoringAddr" OtherName [] "`health.listen`, path `/metrics`";

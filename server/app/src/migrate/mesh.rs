@@ -18,17 +18,17 @@ rows! {
     /// Fields that are not read, by their beginning; the longest beginning of a name counts.
     TABLE:
     "extensionProviders" Refused [] "extensions are not served: what a policy with CUSTOM matches is refused, and telemetry is not sent to providers";
-    "defaultProviders" Refused [] "extensions are not served: see the duty `telemetry`";
+    "defaultProviders" Refused [] "extensions are not served: see the task `telemetry`";
     "outboundTrafficPolicy.mode" Refused [] "ALLOW_ANY_DYNAMIC_DNS is served as ALLOW_ANY: connections to unknown hosts go to the address that the client names";
     "defaultVirtualServiceExportTo" Refused [] "without `exportTo` a VirtualService is visible everywhere";
     "defaultDestinationRuleExportTo" Refused [] "without `exportTo` a DestinationRule is visible everywhere";
-    "ingressService" NoEffectNeeded [] "Ingresses are not served; see the duty `gateways`";
-    "ingressSelector" NoEffectNeeded [] "Ingresses are not served; see the duty `gateways`";
-    "ingressClass" NoEffectNeeded [] "Ingresses are not served; see the duty `gateways`";
-    "ingressControllerMode" NoEffectNeeded [] "Ingresses are not served; see the duty `gateways`";
-    "ca" NoEffectNeeded [] "no certificates are signed; see the duty `ca`";
-    "caCertificates" NoEffectNeeded [] "no certificates are signed; see the duty `ca`";
-    "certificates" NoEffectNeeded [] "no certificates are signed; see the duty `ca`";
+    "ingressService" NoEffectNeeded [] "Ingresses are not served; see the task `gateways`";
+    "ingressSelector" NoEffectNeeded [] "Ingresses are not served; see the task `gateways`";
+    "ingressClass" NoEffectNeeded [] "Ingresses are not served; see the task `gateways`";
+    "ingressControllerMode" NoEffectNeeded [] "Ingresses are not served; see the task `gateways`";
+    "ca" NoEffectNeeded [] "no certificates are signed; see the task `ca`";
+    "caCertificates" NoEffectNeeded [] "no certificates are signed; see the task `ca`";
+    "certificates" NoEffectNeeded [] "no certificates are signed; see the task `ca`";
     "configSources" Refused [] "`registries` lists the sources: clusters, files and Consul";
     "dnsRefreshRate" Refused [] "Envoy's own default; an EnvoyFilter can set it";
     "enableEnvoyAccessLogService" Refused [] "the access log goes to a file alone";
@@ -52,7 +52,7 @@ rows! {
     "serviceEntryVisibility" Refused [] "it binds Envoy and gRPC with `applyToSidecars` only";
     "defaultConfig" NoEffectNeeded [] "read by the injector and the agent, for the bootstrap of a proxy";
     "defaultConfig.tracing" Refused [] "see `settings.tracing` for the fields that are read";
-    "defaultConfig.proxyMetadata" NoEffectNeeded [] "read by the agent; see the duty `dns` for `ISTIO_META_DNS_CAPTURE`";
+    "defaultConfig.proxyMetadata" NoEffectNeeded [] "read by the agent; see the task `dns` for `ISTIO_META_DNS_CAPTURE`";
     "defaultConfig.gatewayTopology" Refused [] "numbers of trusted proxies are not set; an EnvoyFilter can set them";
     "defaultConfig.proxyHeaders" Refused [] "headers of Envoy are those of its defaults; an EnvoyFilter can set them";
     "defaultConfig.privateKeyProvider" Refused [] "keys come from the agent";

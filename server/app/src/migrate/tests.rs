@@ -1,4 +1,4 @@
-//! Tests of the report: outcomes by value, names that no table has, mesh configuration, duties.
+//! Tests of the report: outcomes by value, names that no table has, mesh configuration, tasks.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn of<'a>(items: &'a [Item], what: &str, name: &str) -> &'a Item {
     found.unwrap_or_else(|| panic!("no {what} {name} in {items:?}"))
 }
 
-/// An istiod without any duty that can be turned off.
+/// An istiod without any task that can be turned off.
 const ALONE: [(&str, &str); 5] = [
     ("INJECT_ENABLED", "false"),
     ("VALIDATION_WEBHOOK_CONFIG_NAME", ""),
@@ -126,10 +126,10 @@ fn mesh_fields_are_those_that_the_reader_takes() {
 }
 
 #[test]
-fn duties_are_in_use_by_default_and_can_be_turned_off() {
+fn tasks_are_in_use_by_default_and_can_be_turned_off() {
     let used = |env: &[(&str, &str)], mesh: &str| {
         let texts = MeshTexts { mesh: Some(mesh.to_owned()), networks: None };
-        let items = duties::check(&istiod(&["discovery"], env), &texts, &[]);
+        let items = tasks::check(&istiod(&["discovery"], env), &texts, &[]);
         items.into_iter().filter(|item| item.lost).map(|item| item.name).collect::<Vec<_>>()
     };
     assert_eq!(used(&[], ""), ["injection", "validation", "ca", "gateways"]);
@@ -144,11 +144,11 @@ fn duties_are_in_use_by_default_and_can_be_turned_off() {
 #[test]
 fn objects_of_the_cluster_decide_where_they_are_known() {
     let counts = |of: &dyn Fn(&str) -> Result<Option<u64>, String>| {
-        duties::KINDS.iter().map(|kind| (kind, of(kind.name))).collect::<Vec<Counted>>()
+        tasks::KINDS.iter().map(|kind| (kind, of(kind.name))).collect::<Vec<Counted>>()
     };
     let none = counts(&|_| Ok(None));
     let items = check(&istiod(&["discovery"], &[]), &MeshTexts::default(), &none);
-    assert!(!of(&items, "duty", "gateways").lost && !of(&items, "kind", "WasmPlugin").lost);
+    assert!(!of(&items, "task", "gateways").lost && !of(&items, "kind", "WasmPlugin").lost);
     let some = counts(&|name| match name {
         "WasmPlugin" => Ok(Some(3)),
         "WorkloadGroup" => Ok(Some(1)),
@@ -160,7 +160,7 @@ fn objects_of_the_cluster_decide_where_they_are_known() {
         (of(&items, "kind", "WasmPlugin").value.as_str(), of(&items, "kind", "WasmPlugin").lost),
         ("3", true)
     );
-    assert!(of(&items, "duty", "registration").lost);
+    assert!(of(&items, "task", "registration").lost);
     assert_eq!(of(&items, "kind", "Ingress").outcome, Outcome::Unknown);
 }
 
@@ -174,9 +174,9 @@ fn tables_have_each_name_once_and_agree_with_what_serve_reads() {
         for row in table {
             assert!(!row.here.ends_with('.') && !row.here.is_empty(), "{}", row.name);
             assert!(row.same.iter().all(|value| value.to_ascii_lowercase() == *value), "{}", row.name);
-            let duty = row.here.split("the duty `").nth(1).and_then(|rest| rest.split('`').next());
+            let task = row.here.split("the task `").nth(1).and_then(|rest| rest.split('`').next());
             assert!(
-                duty.is_none_or(|name| duties::DUTIES.iter().any(|duty| duty.name == name)),
+                task.is_none_or(|name| tasks::TASKS.iter().any(|task| task.name == name)),
                 "{}",
                 row.name
             );

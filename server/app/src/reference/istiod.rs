@@ -1,9 +1,9 @@
-//! Page on the flags, variables and duties of an istiod, from the tables of `crate::migrate`.
+//! Page on the flags, variables and tasks of an istiod, from the tables of `crate::migrate`.
 
 use std::fmt::Write as _;
 
 use super::MADE;
-use crate::migrate::{Outcome, Row, duties, flags, mesh, variables};
+use crate::migrate::{Outcome, Row, flags, mesh, tasks, variables};
 
 /// Returns the page.
 pub(super) fn page() -> String {
@@ -19,12 +19,12 @@ pub(super) fn page() -> String {
     table(&mut out, "Variables of security, CA and webhooks", "variable", variables::SECURITY);
     table(&mut out, "Variables of the data plane", "variable", variables::DATA_PLANE);
     table(&mut out, "Fields of the mesh configuration that are not read", "field", mesh::TABLE);
-    out.push_str("\n## Duties\n\nWhat an istiod does beside discovery and Tributary does not.\n\n| duty | an istiod does it | without one |\n|---|---|---|\n");
-    for duty in duties::DUTIES {
-        let _ = writeln!(out, "| `{}` | {} | {} |", duty.name, duty.when, duty.here);
+    out.push_str("\n## Tasks\n\nWhat an istiod does beside discovery and Tributary does not.\n\n| task | an istiod does it | without one |\n|---|---|---|\n");
+    for task in tasks::TASKS {
+        let _ = writeln!(out, "| `{}` | {} | {} |", task.name, task.when, task.here);
     }
     out.push_str("\n## Kinds\n\nKinds of which `tributary migrate check` counts the objects in a cluster.\n\n| kind | here |\n|---|---|\n");
-    for kind in duties::KINDS {
+    for kind in tasks::KINDS {
         let _ = writeln!(out, "| {} | {} |", kind.name, kind.here);
     }
     out

@@ -6,7 +6,7 @@ use super::{Counted, Item, Outcome, plain};
 
 /// Something that an istiod does and Tributary does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Duty {
+pub struct Task {
     /// Short name.
     pub name: &'static str,
     /// When an istiod does it.
@@ -15,54 +15,54 @@ pub struct Duty {
     pub here: &'static str,
 }
 
-/// Every duty.
-pub const DUTIES: &[Duty] = &[
-    Duty {
+/// Every task.
+pub const TASKS: &[Task] = &[
+    Task {
         name: "injection",
         when: "unless `INJECT_ENABLED` is `false`",
         here: "no sidecar is injected into pods: keep an istiod for its webhook, or write the sidecars into the pods",
     },
-    Duty {
+    Task {
         name: "validation",
         when: "unless `VALIDATION_WEBHOOK_CONFIG_NAME` is empty",
         here: "no webhook refuses invalid objects: `tributary analyze -f DIR` checks them in CI, and an invalid object keeps its last valid version",
     },
-    Duty {
+    Task {
         name: "ca",
         when: "unless `ENABLE_CA_SERVER` is `false` or `EXTERNAL_CA` is set",
         here: "no certificates are signed, and the root is not written to namespaces: keep an istiod as CA, or use cert-manager with istio-csr, or SPIRE",
     },
-    Duty {
+    Task {
         name: "gateways",
         when: "unless `PILOT_ENABLE_GATEWAY_API` and `ingressControllerMode` are off and no Gateway is there",
         here: "ingress and egress gateways, gateway-api and Ingresses are not served, and no gateway is deployed: leave their proxies at an istiod. East-west gateways are served",
     },
-    Duty {
+    Task {
         name: "dns",
         when: "if `ISTIO_META_DNS_CAPTURE` is set in `defaultConfig.proxyMetadata`",
         here: "agents receive no name table: hosts that only ServiceEntries declare need another DNS",
     },
-    Duty {
+    Task {
         name: "telemetry",
         when: "if `defaultProviders` of the mesh configuration is set, or a Telemetry is there",
         here: "Envoy's own statistics and access logs are served; metrics with labels of source and destination, and metadata of peers, are not",
     },
-    Duty {
+    Task {
         name: "ambient",
         when: "if `PILOT_ENABLE_AMBIENT` is `true`",
         here: "ztunnels and waypoints are not served: leave them at an istiod",
     },
-    Duty {
+    Task {
         name: "registration",
         when: "if WorkloadGroups are there, unless `PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION` is `false`",
         here: "no WorkloadEntry is written when a machine connects, and its health is not followed: write WorkloadEntries",
     },
-    Duty {
+    Task {
         name: "cni",
         when: "if `PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS` is `true`",
         here: "no node is untainted when its CNI is ready: keep an istiod, or use init containers",
     },
-    Duty {
+    Task {
         name: "status",
         when: "if `PILOT_ENABLE_ANALYSIS`, or a gateway-api Gateway is there",
         here: "no status is written to objects; `tributary get policies -o wide` and `tributary analyze` show it",
@@ -100,7 +100,7 @@ pub const KINDS: &[UnservedKind] = &[
     kind(
         "Telemetry",
         ("telemetry.istio.io", "v1", "telemetries", "Telemetry"),
-        "not served: see the duty `telemetry`, and `settings.tracing` and `settings.accessLog`",
+        "not served: see the task `telemetry`, and `settings.tracing` and `settings.accessLog`",
     ),
     kind(
         "ProxyConfig",
@@ -115,7 +115,7 @@ pub const KINDS: &[UnservedKind] = &[
     kind(
         "WorkloadGroup",
         ("networking.istio.io", "v1", "workloadgroups", "WorkloadGroup"),
-        "read, without registration: see the duty `registration`",
+        "read, without registration: see the task `registration`",
     ),
     kind(
         "Gateway.gateway.networking.k8s.io",
@@ -140,18 +140,18 @@ pub const KINDS: &[UnservedKind] = &[
     ),
 ];
 
-/// Returns a line for each duty and each kind with objects.
+/// Returns a line for each task and each kind with objects.
 #[must_use]
 pub fn check(istiod: &Istiod, texts: &MeshTexts, counts: &[Counted]) -> Vec<Item> {
     let uses = Uses { istiod, texts, counts };
-    let duties = DUTIES.iter().map(|duty| {
-        let used = uses.of(duty.name);
+    let tasks = TASKS.iter().map(|task| {
+        let used = uses.of(task.name);
         let outcome = if used { Outcome::Refused } else { Outcome::NoEffectNeeded };
         let value = if used { "in use" } else { "not in use" }.to_owned();
-        let here = if used { duty.here.to_owned() } else { format!("an istiod does it {}", duty.when) };
-        Item { what: "duty", name: duty.name.to_owned(), value, outcome, here, lost: used }
+        let here = if used { task.here.to_owned() } else { format!("an istiod does it {}", task.when) };
+        Item { what: "task", name: task.name.to_owned(), value, outcome, here, lost: used }
     });
-    duties.chain(counts.iter().map(of_kind)).collect()
+    tasks.chain(counts.iter().map(of_kind)).collect()
 }
 
 fn of_kind((kind, count): &Counted) -> Item {
@@ -187,8 +187,8 @@ struct Uses<'a> {
 }
 
 impl Uses<'_> {
-    fn of(&self, duty: &str) -> bool {
-        match duty {
+    fn of(&self, task: &str) -> bool {
+        match task {
             "injection" => !self.is("INJECT_ENABLED", "false"),
             "validation" => !self.is("VALIDATION_WEBHOOK_CONFIG_NAME", ""),
             "ca" => !self.is("ENABLE_CA_SERVER", "false") && self.is_empty("EXTERNAL_CA"),

@@ -16,8 +16,16 @@ use crate::config::{Config, schema};
 use crate::exit::{CommandError, Exit};
 
 /// Names of the pages.
-pub const PAGES: &[&str] =
-    &["checks.md", "cli.md", "codes.md", "config.md", "config.schema.json", "metrics.md", "admin.md", "istiod.md"];
+pub const PAGES: &[&str] = &[
+    "checks.md",
+    "cli.md",
+    "codes.md",
+    "config.md",
+    "config.schema.json",
+    "metrics.md",
+    "admin.md",
+    "istiod.md",
+];
 
 mod istiod;
 

@@ -1,7 +1,7 @@
 //! The one table of routes; a test walks it.
 
-use axum::http::HeaderMap;
 use axum::Json;
+use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, get, post};
 use serde_json::json;
 

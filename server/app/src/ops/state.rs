@@ -29,7 +29,8 @@ pub async fn document(state: &State, handle: &Handle, now: Mono) -> StateDocumen
     let stats = state.stats();
     let fault = state.fault.as_deref().unwrap_or_default().to_owned();
     let directory = state.directory.clone();
-    let set_aside = move || directory.map(|path| tributary_journal::inspect::set_aside(&path)).unwrap_or_default();
+    let set_aside =
+        move || directory.map(|path| tributary_journal::inspect::set_aside(&path)).unwrap_or_default();
     let set_aside = tokio::task::spawn_blocking(set_aside).await.unwrap_or_default();
     StateDocument {
         fault,

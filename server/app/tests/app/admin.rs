@@ -321,7 +321,8 @@ async fn text_of_ten_megabytes_is_cut_in_documents() {
         assert!(body.len() < 40_000, "{path} has {} bytes", body.len());
         let document: Value = serde_json::from_str(&body).unwrap();
         assert!(path == "/debug/map" || body.contains("…\""), "{path}: {body}");
-        let reason = document["registries"][0]["reason"].as_str().or_else(|| document["items"][0]["reason"].as_str());
+        let reason =
+            document["registries"][0]["reason"].as_str().or_else(|| document["items"][0]["reason"].as_str());
         assert!(reason.is_none_or(|reason| reason.starts_with("<b>\u{1b}é<b>")), "{path}: {reason:?}");
     }
 }

@@ -15,7 +15,7 @@ async function check(browser) {
   assert((await focused(page)) === "Overview", "the skip link does not lead to the view");
   await page.keyboard.press("g");
   await page.keyboard.press("s");
-  await shows(page, "pay.shop.example");
+  await page.locator(".grid").getByText("pay.shop.example").waitFor();
   await page.keyboard.press("/");
   await page.keyboard.type("pay.shop");
   await until(page, "one match", () => document.querySelector("[role=grid]")?.getAttribute("aria-rowcount") === "2");

@@ -26,7 +26,7 @@ const VIEWS = [
   ["policies", "#/policies", "shop/pay"],
   ["policy", "#/policies/VirtualService/shop/pay", "Spec"],
   ["map", "#/map", "Connections"],
-  ["timeline", "#/timeline?kind=registry", "registry"],
+  ["timeline", "#/timeline?kind=client", "Client web-1"],
   ["no_view", "#/nowhere", "names no view"],
 ];
 
@@ -80,6 +80,8 @@ async function sees(browser, world) {
   const page = await browser.open("#/overview");
   browser.expect("violation of the policy: img-src");
   browser.expect("Content Security Policy");
+  browser.expect("requires 'TrustedHTML'");
+  browser.expect("require-trusted-types-for");
   browser.expect("request to another origin: http://other.example");
   await page.evaluate(() => {
     const image = document.createElement("img");

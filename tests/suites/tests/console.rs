@@ -250,7 +250,7 @@ async fn console_shows_hostile_texts_as_text() -> Result<()> {
 }
 
 #[tokio::test]
-async fn console_says_that_it_is_disconnected_and_takes_a_token() -> Result<()> {
+async fn console_shows_an_outage_and_takes_a_token() -> Result<()> {
     World::start().await?.check("outage", json!({})).await
 }
 

@@ -115,7 +115,7 @@ fn variables(container: &Value) -> Vec<Setting> {
     own.chain(whole).collect()
 }
 
-/// Names the object and key that a value comes from; empty if there is none.
+/// Names the object and key that a value comes from; empty without one.
 fn source(from: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kinds = [

@@ -54,7 +54,7 @@ pub fn find(name: &str) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.name == name)
 }
 
-/// Flags without a value of their own: a word after them is not their value.
+/// Flags without a value of their own: the argument after one is not its value.
 #[must_use]
 pub fn is_switch(name: &str) -> bool {
     ["profile", "log_as_json"].contains(&name)

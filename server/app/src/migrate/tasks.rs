@@ -170,7 +170,7 @@ fn of_kind((kind, count): &Counted) -> Item {
         }
         Ok(count) => {
             let value = if count.is_some() { "0" } else { "not installed" }.to_owned();
-            let here = "there is none".to_owned();
+            let here = "no object is there".to_owned();
             Item { what: "kind", name, value, outcome: Outcome::NoEffectNeeded, here, lost: false }
         }
         Err(why) => {

@@ -159,7 +159,7 @@ rows! {
     "PILOT_DNS_CARES_UDP_MAX_QUERIES" Refused [""] "Envoy's own default; an EnvoyFilter can set it";
     "PILOT_DNS_JITTER_DURATION" Refused [""] "Envoy's own default; an EnvoyFilter can set it";
     "PILOT_DISABLE_MX_ALPN" NoEffectNeeded [] "metadata of peers is not exchanged";
-    "PILOT_ENABLE_ALPN_FILTER" NoEffectNeeded [] "protocols are told apart without Istio's filter";
+    "PILOT_ENABLE_ALPN_FILTER" NoEffectNeeded [] "protocols are detected without Istio's filter";
     "PILOT_ENABLE_METADATA_EXCHANGE" NoEffectNeeded [] "see the task `telemetry`";
     "PILOT_MX_ADDITIONAL_LABELS" NoEffectNeeded [] "see the task `telemetry`";
     "PILOT_ENABLE_TELEMETRY_LABEL" NoEffectNeeded [] "see the task `telemetry`";

@@ -230,19 +230,19 @@ fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
     }
 }
 
-/// Whether the leading words of a line are subcommands, as far as there are any, and its flags exist.
+/// Whether a line begins with subcommands, as far as there are any, and its flags exist.
 fn is_command(line: &str) -> bool {
     let mut root = Cli::command();
     root.build();
     let mut at = &root;
-    for word in line.split(' ') {
+    for part in line.split(' ') {
         let is_flag = |name: &str| at.get_arguments().any(|arg| arg.get_long() == Some(name));
-        if let Some(name) = word.strip_prefix("--") {
+        if let Some(name) = part.strip_prefix("--") {
             if !is_flag(name) {
                 return false;
             }
         } else if at.has_subcommands() {
-            let Some(next) = at.find_subcommand(word) else { return false };
+            let Some(next) = at.find_subcommand(part) else { return false };
             at = next;
         }
     }

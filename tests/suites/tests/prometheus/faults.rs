@@ -124,8 +124,8 @@ impl Servers {
 
     async fn start_others(&mut self) -> Result<()> {
         let (options, health) = with_health(ServerOptions::default())?;
-        let nobody = ports::free_addr()?;
-        let options = options.arg("--registry").arg(&format!("consul=http://{nobody}"));
+        let closed = ports::free_addr()?;
+        let options = options.arg("--registry").arg(&format!("consul=http://{closed}"));
         let unready = TestServer::launch(options.arg("--first-sync-timeout").arg("0s"))?;
         self.others.push((unready, None, tempfile::tempdir()?));
         self.targets.push(("unready", health));

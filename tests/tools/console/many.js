@@ -11,7 +11,7 @@ async function check(browser, world) {
   await scrolls(page);
   await page.locator(".grid .main").first().focus();
   await page.keyboard.press("End");
-  const last = `svc-${String(world.services - 1).padStart(5, "0")}`;
+  const last = "svc-09999";
   await shows(page, last);
   await until(page, "the focus on the last row", (text) => document.activeElement?.textContent.startsWith(text), last);
   const began = Date.now();

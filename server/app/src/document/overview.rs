@@ -112,7 +112,7 @@ pub struct FindingItem {
     pub severity: String,
     /// Code from the table of codes; empty without one.
     pub code: String,
-    /// Few words, equal for all findings of a sort.
+    /// Short text, equal for all findings of a sort.
     pub title: String,
     /// Object concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]

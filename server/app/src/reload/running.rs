@@ -274,7 +274,7 @@ mod tests {
         running.take(Loaded::default(), vec!["xds.listen".to_owned()], Vec::new());
         let applied = "changed file applied; needs a restart: xds.listen".to_owned();
         assert_eq!(entries()[1], (kind, TimelineSeverity::Info, applied));
-        running.set_certificates(Some(&failure));
+        running.set_certificates("xds.tls", Some(&failure));
         assert_eq!(entries()[2].0, TimelineKind::Rotation);
     }
 

@@ -3,13 +3,14 @@
 //! The whole server runs in this process, and requests go to its routes without a socket, so that every counted byte is the server's.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use clap::Parser as _;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tributary_app::admin::access::Peer;
 use tributary_app::admin::{Shared, Surface, router};
@@ -57,7 +58,7 @@ impl Page {
 /// Runs once.
 pub(crate) async fn run(size: Size, table: &mut Table) -> Result<()> {
     let empty = tempfile::tempdir()?;
-    let server = start(empty.path()).await?;
+    let server = Box::pin(start(empty.path())).await?;
     let world = World::new(size)?;
     let _source = fill(&server, size, &world).await?;
     let shared = Shared::new(Arc::clone(server.live()) as _, Surface::Admin);
@@ -66,7 +67,7 @@ pub(crate) async fn run(size: Size, table: &mut Table) -> Result<()> {
     for page in pages(size, &world) {
         measure(&shared, &page, table).await?;
     }
-    let grown = (peak.end() - before) as f64 / 1e6;
+    let grown = (peak.end().await? - before) as f64 / 1e6;
     table.add("most memory that requests add", "MB", grown);
     let kept = (allocated() - before) as f64 / 1e6;
     table.add("memory that stays after them", "MB", kept);
@@ -181,29 +182,30 @@ async fn get(shared: &Shared, path: &str) -> Result<Vec<u8>> {
     Ok(body.to_vec())
 }
 
-/// Watches the allocated bytes from a thread of its own.
+/// Watches the allocated bytes from a task of its own.
 struct Peak {
-    is_over: Arc<AtomicBool>,
-    watching: std::thread::JoinHandle<i64>,
+    is_over: CancellationToken,
+    watching: JoinHandle<i64>,
 }
 
 impl Peak {
     fn watch() -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let own = Arc::clone(&is_over);
-        let watching = std::thread::spawn(move || {
+        let is_over = CancellationToken::new();
+        let own = is_over.clone();
+        let watching = tokio::spawn(async move {
             let mut most = allocated();
-            while !own.load(Ordering::Relaxed) {
+            let mut often = tokio::time::interval(Duration::from_millis(1));
+            while !own.is_cancelled() {
+                often.tick().await;
                 most = most.max(allocated());
-                std::thread::sleep(Duration::from_millis(1));
             }
             most
         });
         Self { is_over, watching }
     }
     /// Returns the most bytes that were allocated.
-    fn end(self) -> i64 {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.watching.join().unwrap_or_default()
+    async fn end(self) -> Result<i64> {
+        self.is_over.cancel();
+        Ok(self.watching.await?)
     }
 }

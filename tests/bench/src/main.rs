@@ -182,7 +182,8 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
             delay::run(Size { services: 5_000, ports: 1, addresses: 10, pods: false }, 2, table).await
         }
         ("console", _) => {
-            console::run(Size { services: 10_000, ports: 1, addresses: 100, pods: false }, table).await
+            let size = Size { services: 10_000, ports: 1, addresses: 100, pods: false };
+            Box::pin(console::run(size, table)).await
         }
         ("kube", _) => cluster(full, table).await,
         ("clusters", _) => clusters::run(full, table).await,

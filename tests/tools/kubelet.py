@@ -126,7 +126,7 @@ def to_destination(web, upstream):
 def forward(web, port, there, address):
     for channel in (0, 1):
         web.send(BINARY, bytes([channel]) + struct.pack("<H", port))
-    if there and address is None:
+    if there and not address:
         threading.Event().wait()
     try:
         if not there:

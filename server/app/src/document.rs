@@ -123,6 +123,12 @@ impl<T> List<T> {
     }
 }
 
+/// Returns true for the name of a field that is an age.
+#[must_use]
+pub fn is_age(name: &str) -> bool {
+    name.ends_with("Millis") || name.ends_with("MillisAgo")
+}
+
 /// Formats a time with three decimals of a second always, so that times sort as text.
 #[must_use]
 pub fn timestamp(at: Timestamp) -> String {

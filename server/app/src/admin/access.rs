@@ -63,7 +63,7 @@ async fn admit(
         return Ok(());
     }
     let Some(access) = &shared.remote else {
-        return Err((StatusCode::FORBIDDEN, "nobody may use this listener\n".to_owned()));
+        return Err((StatusCode::FORBIDDEN, "no operator may use this listener\n".to_owned()));
     };
     let user = access.admit(&peer, &headers, route.changes).await?;
     if route.changes {

@@ -21,7 +21,7 @@ pub struct ConsoleArgs {
     pub server: ServerArgs,
 }
 
-/// Parses a loopback address: whoever reaches the port reaches the server.
+/// Parses a loopback address: a process that reaches the port reaches the server.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address = ip_port(text)?;
     if address.ip().is_loopback() {

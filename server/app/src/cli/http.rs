@@ -1,6 +1,6 @@
 //! HTTP client of the admin surface: one connection per request, bounded in time and size.
 //!
-//! [`super::Server`] calls it for a server that has an address. A token goes over TLS alone, and no error repeats one.
+//! `server` calls it for a server that has an address. A token goes over TLS alone, and no error repeats one.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,18 @@ use http::header::AUTHORIZATION;
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Method, RequestBuilder, StatusCode, redirect};
 use tributary_model::Code;
 
-use super::server::{DEFAULT, Query};
-
 use crate::args::ServerArgs;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
 
+/// Default address of the server.
+pub const DEFAULT: &str = "http://127.0.0.1:15014";
 /// Largest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 256 << 20;
+
+/// Parameters of a request; those without a value are left out.
+pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
 
 /// What a command presents to a server behind TLS, by file.
 #[derive(Debug, Clone, Default)]

@@ -1,14 +1,14 @@
 //! Merges the answers of replicas to one request into one document.
 //!
-//! [`super::Server`] calls it. An item that all replicas show is in the document once; one that only some show, or show in another
+//! `server` calls it. An item that all replicas show is in the document once; one that only some show, or show in another
 //! form, has their names in `replicas`. Ages and times of reading do not make items different. Replicas that did not answer are in
 //! `metadata.silent`, and the document is then partial. Order: that of the first replica, then items of the others.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::server::ReplicaAnswer;
-use super::watch::is_age;
+use super::replicas::ReplicaAnswer;
+use crate::document::is_age;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 

@@ -1,6 +1,6 @@
 //! Replicas of a server in a cluster: `pods://NAMESPACE[/POD]`, each reached by a port-forward to its admin port.
 //!
-//! [`super::Server`] sends each request to all of them at once. A replica that does not run or does not answer is reported with its
+//! `server` sends each request to all of them at once. A replica that does not run or does not answer is reported with its
 //! reason; the others still answer.
 
 use std::time::Duration;
@@ -15,8 +15,7 @@ use tokio::sync::OnceCell;
 use tributary_kube_client::{ApiFailure, ConnectOptions, Connection, Env, Forwarded, PodFound, Pods};
 use tributary_model::Code;
 
-use super::http::{MAX_BYTES, judge, pairs, silent};
-use super::server::{Query, ReplicaAnswer, one_of};
+use super::http::{MAX_BYTES, Query, judge, pairs, silent};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
@@ -29,6 +28,24 @@ const SELECTOR: &str = "app.kubernetes.io/name=tributary";
 const PORT_NAME: &str = "admin";
 /// Admin port of pods that name none.
 const PORT: u16 = 15014;
+
+/// Answer of one replica.
+pub struct ReplicaAnswer {
+    /// Name of the pod, or address of the server.
+    pub replica: String,
+    /// Body, or the reason of its absence.
+    pub body: Result<Bytes, CommandError>,
+}
+
+/// Returns an error unless there is exactly one replica, with an example of one.
+pub(super) fn one_of(count: usize, example: &str) -> Result<(), CommandError> {
+    if count == 1 {
+        return Ok(());
+    }
+    let message = format!("{count} replicas were found, and this command follows one");
+    let error = CommandError::new(Exit::Usage, Code::FLAG_INVALID, message);
+    Err(error.next(format!("name it: --server {example}")))
+}
 
 /// Parsed URL of replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,28 +11,15 @@ use bytes::Bytes;
 use futures::future::join_all;
 use reqwest::Method;
 
-use super::http::{Http, Login};
-use super::replicas::{PodServers, PodsUrl};
-use super::{Console, merge_replicas};
+use super::console::Console;
+use super::http::{DEFAULT, Http, Login, Query};
+use super::merge_replicas;
+use super::replicas::{PodServers, PodsUrl, ReplicaAnswer, one_of};
 use crate::args::ServerArgs;
 use crate::document::Metadata;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
-
-/// Default address of the server.
-pub const DEFAULT: &str = "http://127.0.0.1:15014";
-
-/// Parameters of a request; those without a value are left out.
-pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
-
-/// Answer of one replica.
-pub struct ReplicaAnswer {
-    /// Name of the pod, or address of the server.
-    pub replica: String,
-    /// Body, or why there is none.
-    pub body: Result<Bytes, CommandError>,
-}
 
 /// One server, or all replicas of one.
 pub struct Server {
@@ -116,7 +103,7 @@ impl Server {
         }
         self.within(self.timeout + held, Method::GET, path, query).await
     }
-    /// Sends a GET to every replica. Fails if there is none.
+    /// Sends a GET to every replica. Fails if no replica exists.
     pub async fn each(&self, path: &str, query: Query<'_>) -> Result<Vec<ReplicaAnswer>, CommandError> {
         self.answers(self.timeout, Method::GET, path, query).await
     }
@@ -173,16 +160,6 @@ impl Server {
 
 async fn answer(http: &Http, limit: Duration, method: Method, path: &str, query: Query<'_>) -> ReplicaAnswer {
     ReplicaAnswer { replica: http.base().to_owned(), body: http.send(limit, method, path, query).await }
-}
-
-/// Returns an error unless there is exactly one replica, with an example of one.
-pub(super) fn one_of(count: usize, example: &str) -> Result<(), CommandError> {
-    if count == 1 {
-        return Ok(());
-    }
-    let message = format!("{count} replicas were found, and this command follows one");
-    let error = CommandError::new(Exit::Usage, Code::FLAG_INVALID, message);
-    Err(error.next(format!("name it: --server {example}")))
 }
 
 /// Reports replicas that did not answer, and returns the exit code of a command that otherwise ends with `exit`.

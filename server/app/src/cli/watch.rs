@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::get::{name, parse, path, query, render};
 use super::{Console, Server};
 use crate::args::{GetArgs, Output, Resource};
-use crate::document::List;
+use crate::document::{List, is_age};
 use crate::exit::{CommandError, Exit};
 
 /// How long the server may delay an answer.
@@ -163,11 +163,6 @@ fn key(what: Resource, item: &Value) -> String {
         None => String::new(),
     });
     std::iter::once(name(what, item)).chain(more).collect::<Vec<_>>().join(" ")
-}
-
-/// Returns true for the name of a field that is an age.
-pub fn is_age(name: &str) -> bool {
-    name.ends_with("Millis") || name.ends_with("MillisAgo")
 }
 
 /// Returns the item without its ages, which change all the time.

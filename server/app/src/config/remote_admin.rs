@@ -73,7 +73,7 @@ pub(super) fn faults(config: &Config) -> Vec<(String, String)> {
             "lists names of certificates; set tls.clientCaFile, the authority of these certificates",
         ),
         (None, 0) if remote.tokens.is_none() => {
-            wrong("", "admits nobody; set tokens, or tls.clientCaFile with viewers or operators");
+            wrong("", "admits no operator; set tokens, or tls.clientCaFile with viewers or operators");
         }
         _ => {}
     }

@@ -25,6 +25,10 @@ suites() {
       captured) need=servers,capture ;;
       packages) kind=wait need=servers,kubernetes,helm ;;
       console) need=servers,consul,browser ;;
+      upgrade)
+        stage "$test" wait servers 'build_previous && cargo test --workspace --test upgrade'
+        continue
+        ;;
       prometheus) kind=wait need=servers,kubernetes,consul,prometheus ;;
     esac
     case $test in *_traffic) kind=one ;; esac
@@ -56,6 +60,27 @@ run_docs() {
 # Builds the benches and the binary that the quickstart builds. One command builds both: two would select different
 # features of their dependencies and build them twice.
 build_optimized() { cargo build --profile quick --workspace --bin tributary --bin tributary-bench; }
+
+# Builds the binary of the previous commit, for the suite that replaces one version by the other. Sources and artifacts stay in the
+# cache, and only changed files are written, so a build costs what changed. The stage of this name and the suite both call it.
+build_previous() {
+  local folder=$cache/previous commit
+  if ! commit=$(git -C "$root" rev-parse -q --verify 'HEAD~1^{commit}'); then
+    log 'this clone has no previous commit: the present binary takes its place; clone with the history for a proof over two versions'
+    export TRIBUTARY_PREVIOUS_BIN=$TRIBUTARY_BIN
+    return 0
+  fi
+  mkdir -p "$folder"
+  (
+    if command -v flock >/dev/null; then flock 9; fi
+    [ "$(cat "$folder/built" 2>/dev/null)" = "$commit" ] && exit 0
+    [ -d "$folder/sources/.git" ] || git clone -q --no-checkout "$root" "$folder/sources" || exit 1
+    git -C "$folder/sources" fetch -q "$root" HEAD && git -C "$folder/sources" checkout -q --force --detach "$commit" || exit 1
+    cd "$folder/sources" && CARGO_TARGET_DIR=$folder/target cargo build --workspace --bin tributary &&
+      cp "$folder/target/debug/tributary" "$folder/tributary" && printf '%s\n' "$commit" >"$folder/built"
+  ) 9>"$folder.lock" || return 1
+  export TRIBUTARY_PREVIOUS_BIN=$folder/tributary
+}
 
 # Runs the benches at the small size, for their counts.
 run_bench() { build_optimized && "$CARGO_TARGET_DIR/quick/tributary-bench" small; }

@@ -75,6 +75,14 @@ pub fn tributary() -> Result<PathBuf> {
     exists("TRIBUTARY_BIN", profile.join("tributary"))
 }
 
+/// Returns the `tributary` binary of the previous commit.
+pub fn previous() -> Result<PathBuf> {
+    match named("TRIBUTARY_PREVIOUS_BIN")? {
+        Some(path) => Ok(path),
+        None => exists("TRIBUTARY_PREVIOUS_BIN", cache()?.join("previous/tributary")),
+    }
+}
+
 /// Returns a script in `tests/tools`.
 pub fn script(name: &str) -> Result<PathBuf> {
     exists(name, Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools").join(name))

@@ -6,6 +6,7 @@
 use std::process::{Command, Stdio};
 
 use futures::{Stream, StreamExt as _, stream};
+use reqwest::Method;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::replicas::PodServers;
@@ -43,8 +44,8 @@ async fn forward(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let pod = pods.best().await?.to_owned();
-    // fails now, and not in the browser
-    drop(pods.open(&pod).await?);
+    // a server that does not answer fails here, and not in the browser
+    pods.only(&pod).await?.send(args.server.timeout.get(), Method::GET, "/livez", &[]).await?;
     let fail = |e: std::io::Error| cannot_bind("--listen", args.listen, &e);
     let listener = TcpListener::bind(args.listen).await.map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;

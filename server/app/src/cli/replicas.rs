@@ -154,6 +154,25 @@ impl PodServers {
         };
         Ok(found.iter().map(one).collect())
     }
+    /// Returns one replica by its name, over the same connection.
+    pub async fn only(&self, name: &str) -> Result<Self, CommandError> {
+        let mut all = self.split().await?.into_iter();
+        let one = all.find(|one| one.url.pod.as_deref() == Some(name));
+        one.ok_or_else(|| self.nothing(&format!("pod `{name}` is gone")))
+    }
+    /// Sends a request to the replica, which must be one, and returns the body.
+    pub async fn send(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<Bytes, CommandError> {
+        self.require_one().await?;
+        let answers = self.each(limit, method, path, query).await?;
+        let first = answers.into_iter().next().map(|answer| answer.body);
+        first.unwrap_or_else(|| Err(self.nothing("no such pod exists")))
+    }
     /// Returns the URL, as `--server` takes it, without labels and context.
     #[must_use]
     pub fn url(&self) -> String {

@@ -72,7 +72,7 @@ async fn each_alert_fires_by_its_fault_and_each_query_returns_data() -> Result<(
         "an alert is not tested"
     );
 
-    let mut servers = Servers::start().await?;
+    let mut servers = Box::pin(Servers::start()).await?;
     let prometheus = Prometheus::start(&rules::shortened()?, &servers.targets()).await?;
     let began = Instant::now();
     servers.break_all().await?;

@@ -80,6 +80,11 @@ async fn first(client: &Client, path: &[&str]) -> Result<Raw, Fault> {
     last
 }
 
+/// Whether the Consul has no ACLs: it then refuses to describe a token, and answers everything else.
+fn is_without_acls(fault: &Fault) -> bool {
+    fault.reason.to_string().contains("ACL support disabled")
+}
+
 fn of_list(config: &ConsulConfig, listed: Result<Raw, Fault>) -> Preflight {
     let raw = match listed {
         Ok(raw) => raw,
@@ -107,10 +112,10 @@ fn with_token(found: Preflight, own: Result<Raw, Fault>) -> Preflight {
             let own = lists::token_self(raw.content_type.as_deref(), &raw.body.unwrap_or_default());
             Preflight { expires: own.ok().and_then(|own| own.expires), ..found }
         }
-        Err(fault) if fault.failure == RequestFailure::Auth => {
+        Err(fault) if fault.failure == RequestFailure::Auth && !is_without_acls(&fault) => {
             Preflight { refused: Some(fault.reason.to_string()), ..found }
         }
-        // without ACLs there is no such endpoint
+        // without ACLs there is no such endpoint, and the token has no effect
         Err(_) => found,
     }
 }

@@ -17,7 +17,7 @@ export const map = {
   render(route, { nodes, edges }) {
     return {
       title: "Map",
-      words: ["get", "clusters", "-o", "wide"],
+      words: ["get", "map"],
       document: "/debug/map",
       body: nodes.length === 0 ? nothing("No registry is configured.", "warn") : [drawing(nodes, edges), tables(nodes, edges)],
     };

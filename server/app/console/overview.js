@@ -12,7 +12,7 @@ export const overview = {
   render(route, data) {
     return {
       title: "Overview",
-      words: ["get", "registries", "-o", "wide"],
+      words: ["get", "overview"],
       document: "/debug/overview",
       body: [tiles(data), findings(data), registries(data)],
     };

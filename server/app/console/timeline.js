@@ -36,7 +36,7 @@ export const timeline = {
     return {
       title: "Timeline",
       note: "changes since the server started, the newest first",
-      words: ["curl", "-s", `${location.origin}/debug/timeline`],
+      words: ["get", "timeline"],
       document: "/debug/timeline",
       body: [
         h("div", { class: "filters", key: "filters" },

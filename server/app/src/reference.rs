@@ -151,7 +151,7 @@ fn admin() -> String {
             continue;
         }
         let access = match route.access {
-            Access::Anyone => "open",
+            Access::Anyone | Access::Scrape => "open",
             Access::Page => "open on the admin listener",
             Access::Loopback => "this machine",
         };

@@ -177,7 +177,7 @@ async fn token_opens_the_remote_admin_listener_by_its_rights() -> Result<()> {
     let base = Rest::tls(&format!("https://localhost:{}", port(&address)?), authority.certificate(), None)?;
     let with = |token: &str| base.clone().header("authorization", &format!("Bearer {token}"));
 
-    for path in ["/debug", "/debug/services", "/debug/config", "/debug/resources?client=x"] {
+    for path in ["/debug", "/debug/services", "/debug/config", "/debug/resources?client=x", "/metrics"] {
         ensure!(
             status(&base, Method::GET, path).await? == StatusCode::UNAUTHORIZED,
             "{path} without a token"

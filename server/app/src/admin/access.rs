@@ -59,7 +59,7 @@ async fn admit(
     route: &Route,
     (peer, headers): (PeerNames, HeaderMap),
 ) -> Result<(), remote::Refusal> {
-    if shared.surface != Surface::Remote || route.access != Access::Loopback {
+    if shared.surface != Surface::Remote || !matches!(route.access, Access::Loopback | Access::Scrape) {
         return Ok(());
     }
     let Some(access) = &shared.remote else {

@@ -13,6 +13,8 @@ use crate::console as page;
 pub enum Access {
     /// Open to every client of a listener; reveals nothing about the served content.
     Anyone,
+    /// Open to every client of the admin and the health listener, and to operators with rights on the remote admin listener.
+    Scrape,
     /// Open to every client of the admin listeners: a constant part of the program.
     Page,
     /// Processes on this machine, through the admin listener; and operators with rights, through the remote admin listener.
@@ -23,7 +25,7 @@ impl Access {
     /// Whether a listener has routes of this access.
     #[must_use]
     pub fn is_on(self, surface: Surface) -> bool {
-        self == Self::Anyone || surface != Surface::Health
+        matches!(self, Self::Anyone | Self::Scrape) || surface != Surface::Health
     }
 }
 
@@ -78,7 +80,7 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         path: "/metrics",
-        access: Access::Anyone,
+        access: Access::Scrape,
         changes: false,
         about: "OpenMetrics; see metrics.md",
         handler: || get(health::metrics),

@@ -90,7 +90,8 @@ pub struct WaitArgs {
     /// How long to wait in all
     #[arg(long, value_name = "TIME", default_value = "2m")]
     pub timeout: Span,
-    /// The admin address of the server [default: http://127.0.0.1:15014] [env: TRIBUTARY_SERVER]
+    /// The admin address of the server, or pods://NAMESPACE[/POD]; variables such as TRIBUTARY_SERVER_TOKEN name what is presented
+    /// to one at https:// [default: http://127.0.0.1:15014] [env: TRIBUTARY_SERVER]
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
 }

@@ -26,11 +26,13 @@ pub struct Before {
     pub config: Option<CommandError>,
     /// What the configuration names, in short.
     pub configured: String,
+    /// Directories of file registries that do not exist.
+    pub missing_directories: Vec<String>,
     /// Addresses that the server would listen on.
     pub ports: Vec<PortFacts>,
     /// Clusters of the configuration.
     pub clusters: Vec<ClusterFacts>,
-    /// Certificates of the xDS listener, or why they cannot be used; `None` without TLS.
+    /// Certificates of the listeners, or why they cannot be used; `None` without TLS.
     pub certificates: Option<Result<Vec<CertificateItem>, CommandError>>,
     /// State directory; `None` if state is not kept.
     pub state: Option<StateFacts>,
@@ -134,8 +136,12 @@ fn of_error(title: &str, error: &CommandError) -> Finding {
 const NO_CONFIG: &str = "the configuration is not valid";
 
 pub(super) fn config(before: &Before) -> Found {
-    let finding = before.config.as_ref().map(|error| of_error("not valid", error));
-    Found::new(before.configured.as_str(), finding.into_iter().collect())
+    let invalid = before.config.as_ref().map(|error| of_error("not valid", error));
+    let missing = before.missing_directories.iter().map(|directory| {
+        let why = format!("{directory} does not exist; its registry serves nothing until it does");
+        Finding::warning("no directory", why).next("create it, or correct the path of the file registry")
+    });
+    Found::new(before.configured.as_str(), invalid.into_iter().chain(missing).collect())
 }
 
 pub(super) fn ports(before: &Before) -> Found {
@@ -154,6 +160,16 @@ pub(super) fn ports(before: &Before) -> Found {
 fn without_cluster(before: &Before) -> Option<Found> {
     let why = if before.config.is_some() { NO_CONFIG } else { "no Kubernetes registry is configured" };
     before.clusters.is_empty().then(|| Found::skipped(why))
+}
+
+/// Returns what to report where no cluster answers: what needs an answer is neither right nor wrong.
+fn without_answer(before: &Before) -> Option<Found> {
+    let failed = |one: &ClusterFacts| {
+        let mut connections = one.findings.checks.iter().filter(|of| of.check == "connection");
+        connections.any(|of| of.outcome == Outcome::Failed)
+    };
+    let is_silent = !before.clusters.is_empty() && before.clusters.iter().all(failed);
+    without_cluster(before).or_else(|| is_silent.then(|| Found::skipped("no cluster answers")))
 }
 
 /// Returns the findings of some checks of the connections.
@@ -188,7 +204,7 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 pub(super) fn version(before: &Before) -> Found {
-    if let Some(found) = without_cluster(before) {
+    if let Some(found) = without_answer(before) {
         return found;
     }
     let finding = |one: &ClusterFacts| {
@@ -208,11 +224,11 @@ pub(super) fn version(before: &Before) -> Found {
 }
 
 pub(super) fn clock(before: &Before) -> Found {
-    without_cluster(before).unwrap_or_else(|| Found::new("", connections(before, &["clock"])))
+    without_answer(before).unwrap_or_else(|| Found::new("", connections(before, &["clock"])))
 }
 
 pub(super) fn rights(before: &Before) -> Found {
-    if let Some(found) = without_cluster(before) {
+    if let Some(found) = without_answer(before) {
         return found;
     }
     let missing = before.clusters.iter().flat_map(|one| one.missing_rights.iter().map(move |of| (one, of)));
@@ -231,7 +247,7 @@ pub(super) fn rights(before: &Before) -> Found {
 }
 
 pub(super) fn kinds(before: &Before) -> Found {
-    if let Some(found) = without_cluster(before) {
+    if let Some(found) = without_answer(before) {
         return found;
     }
     let missing = before.clusters.iter().flat_map(|one| one.missing_kinds.iter().map(move |of| (one, of)));
@@ -243,7 +259,7 @@ pub(super) fn kinds(before: &Before) -> Found {
 }
 
 pub(super) fn namespace(before: &Before) -> Found {
-    if let Some(found) = without_cluster(before) {
+    if let Some(found) = without_answer(before) {
         return found;
     }
     let finding = |one: &ClusterFacts| {

@@ -19,7 +19,11 @@ pub(super) fn live(documents: &Documents) -> Found {
     let own = || documents.registries.iter().filter(|one| !documents.is_of_cluster(&one.name));
     let live = own().filter(|one| one.state == "Live").count();
     let findings = own().filter_map(state).collect();
-    Found::new(format!("{live} of {} Live", own().count()), findings)
+    let shown = match own().count() {
+        0 => "those of clusters are judged with their clusters".to_owned(),
+        count => format!("{live} of {count} Live"),
+    };
+    Found::new(shown, findings)
 }
 
 fn state(one: &RegistryItem) -> Option<Finding> {

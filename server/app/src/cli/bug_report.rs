@@ -130,6 +130,7 @@ pub async fn run(
         let folder = if servers.len() > 1 { format!("server-{}/", number + 1) } else { String::new() };
         of_server(&mut parts, server, &folder).await;
     }
+    let is_whole = parts.notes.is_empty();
     let parts = parts.finish();
     let archive = archive(&parts, Timestamp::now())
         .map_err(|e| CommandError::plain(format!("the archive cannot be built: {e}")))?;
@@ -141,7 +142,11 @@ pub async fn run(
         parts.len(),
         archive.len()
     ));
-    Ok(Exit::Ok)
+    if is_whole {
+        return Ok(Exit::Ok);
+    }
+    console.note("some parts are missing or cut; notes.txt in it names them");
+    Ok(Exit::Partial)
 }
 
 async fn checks(parts: &mut Parts, servers: &[Server]) {

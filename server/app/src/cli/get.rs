@@ -77,6 +77,10 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     let name = if is_resources { &args.resource } else { &args.name };
     let is_kind = |name: &str| args.what == Resource::Policies && PolicyKind::parse(name).is_some();
     if let (Some(name), true) = (name.as_deref().filter(|name| !is_kind(name)), list.items.is_empty()) {
+        // a replica that is silent may have it
+        if super::server::conclude(&list.metadata, Exit::NotFound, console) == Exit::Partial {
+            return Ok(Exit::Partial);
+        }
         let message = format!("{} `{name}` not found", one(args.what));
         let client = args.name.as_ref().filter(|_| is_resources).map(|client| format!(" {client}"));
         let next = format!("list them with `tributary get {what}{}`", client.unwrap_or_default());
@@ -85,8 +89,12 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     clusters::notes(&list.metadata).iter().for_each(|note| console.note(note));
     if list.metadata.remaining > 0 {
         let more = list.metadata.remaining;
-        let flags = if is_resources { "--type or --host" } else { "--host, -n or --registry" };
-        console.note(&format!("{more} more are not shown; narrow the list with {flags}"));
+        let advice = match args.what {
+            Resource::Resources => "narrow the list with --type or --host",
+            Resource::Timeline => "use --since, or a larger --limit",
+            _ => "narrow the list with --host, -n or --registry",
+        };
+        console.note(&format!("{more} more are not shown; {advice}"));
     }
     if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {
         console.note(&format!("no {what}"));

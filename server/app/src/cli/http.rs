@@ -137,7 +137,13 @@ impl Http {
     }
     fn unreachable(&self, why: &str) -> CommandError {
         let message = format!("cannot reach a server at {}: {why}", self.base);
-        CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
+        let error = CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message);
+        match self.base.starts_with("https") {
+            true => {
+                error.next("check the address, and that --server-ca has the authority of its certificate")
+            }
+            false => error,
+        }
     }
 }
 
@@ -240,7 +246,7 @@ pub(super) fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandErr
             exit: Exit::NotAuthorised,
             code: None,
             message,
-            next: "run the command on the server's machine with the admin address as --server, or pass --server-token".to_owned(),
+            next: "run the command on the server's machine with the admin address as --server, or pass --server-token or --server-cert".to_owned(),
         },
         StatusCode::BAD_REQUEST => {
             CommandError { exit: Exit::Usage, code: None, message, next: String::new() }

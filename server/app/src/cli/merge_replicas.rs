@@ -23,21 +23,37 @@ pub(super) fn documents(path: &str, answers: Vec<ReplicaAnswer>) -> Result<Bytes
         }
     }
     if documents.is_empty() {
-        let silent = silent.into_iter().map(|(_, failure)| failure);
-        let first = silent.chain(unknown).next();
-        return Err(first.unwrap_or_else(|| CommandError::plain("no replica was found")));
+        return Err(without_document(unknown, silent));
     }
     let lists: Vec<(String, Value)> = documents
         .into_iter()
-        .map(|(replica, body)| Ok((replica, list(path, &body)?)))
+        .map(|(replica, body)| list(path, &replica, &body).map(|list| (replica, list)))
         .collect::<Result<_, CommandError>>()?;
     let silent = silent.iter().map(|(replica, failure)| format!("{replica}: {}", failure.message)).collect();
     let merged = merge(lists, silent).to_string();
     Ok(merged.into())
 }
 
+/// Returns the error of an answer without any document. What a silent replica has is not known.
+fn without_document(unknown: Vec<CommandError>, silent: Vec<(String, CommandError)>) -> CommandError {
+    let is_partial = !unknown.is_empty();
+    let error = silent.into_iter().map(|(replica, failure)| match is_partial {
+        true => CommandError {
+            exit: Exit::Partial,
+            message: format!(
+                "no answer of replica {replica}, and the others do not have it: {}",
+                failure.message
+            ),
+            ..failure
+        },
+        false => failure,
+    });
+    let first = error.chain(unknown).next();
+    first.unwrap_or_else(|| CommandError::plain("no replica was found"))
+}
+
 /// Parses a list; a document of another shape describes one server alone.
-fn list(path: &str, body: &[u8]) -> Result<Value, CommandError> {
+fn list(path: &str, replica: &str, body: &[u8]) -> Result<Value, CommandError> {
     let document: Value = serde_json::from_slice(body)
         .map_err(|e| CommandError::plain(format!("cannot read the answer of a replica: {e}")))?;
     if document.get("items").is_some_and(Value::is_array) {
@@ -45,7 +61,7 @@ fn list(path: &str, body: &[u8]) -> Result<Value, CommandError> {
     }
     let message = format!("{path} describes one server, and several replicas answered");
     Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message)
-        .next("name one: --server pods://NAMESPACE/POD"))
+        .next(format!("name one of them with --server, such as {replica}")))
 }
 
 fn merge(lists: Vec<(String, Value)>, silent: Vec<String>) -> Value {
@@ -68,6 +84,10 @@ fn merge(lists: Vec<(String, Value)>, silent: Vec<String>) -> Value {
     if let (Some(Value::Object(metadata)), false) = (out.get_mut("metadata"), silent.is_empty()) {
         metadata.insert("partial".to_owned(), true.into());
         metadata.insert("silent".to_owned(), silent.into());
+    }
+    if out.get("kind").is_some_and(|kind| kind == "Timeline") {
+        // entries of replicas follow each other in time
+        items.sort_by(|a, b| a.item["at"].as_str().cmp(&b.item["at"].as_str()));
     }
     out.insert("items".to_owned(), items.into_iter().map(|item| item.value(count)).collect());
     Value::Object(out)
@@ -226,7 +246,12 @@ mod tests {
     fn answer_without_any_document_is_the_failure_of_a_silent_replica() {
         let exit = |answers| documents("/debug/explain", answers).unwrap_err().exit;
         assert_eq!(exit(vec![failed("t-0", Exit::NotFound), failed("t-1", Exit::NotFound)]), Exit::NotFound);
-        assert_eq!(exit(vec![failed("t-0", Exit::NotFound), failed("t-1", Exit::TimedOut)]), Exit::TimedOut);
+        assert_eq!(
+            exit(vec![failed("t-0", Exit::NotFound), failed("t-1", Exit::TimedOut)]),
+            Exit::Partial,
+            "the silent one may have it"
+        );
+        assert_eq!(exit(vec![failed("t-0", Exit::TimedOut), failed("t-1", Exit::Failed)]), Exit::TimedOut);
     }
 
     #[test]

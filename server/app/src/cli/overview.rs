@@ -42,12 +42,32 @@ pub(super) fn check(args: &GetArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Writes a document.
+/// Writes the document of each replica.
 pub(super) async fn run(
     args: &GetArgs,
     server: &Server,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
+    let replicas = server.split().await?;
+    let mut exit = Exit::Ok;
+    for (number, replica) in replicas.iter().enumerate() {
+        if number > 0 && matches!(args.output, Output::Table | Output::Wide) {
+            console.data("\n")?;
+        }
+        match one(args, replica, console).await {
+            Ok(Exit::Ok) => {}
+            Ok(_) => exit = Exit::Partial,
+            Err(failure) if replicas.len() == 1 => return Err(failure),
+            Err(failure) => {
+                console.note(&format!("no answer of replica {}: {}", replica.url(), failure.message));
+                exit = Exit::Partial;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+async fn one(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let body = server.get(&path(args.what), &[]).await?;
     let (is_partial, text) = if args.what == Resource::Map {
         let map: Map = parse(&body)?;

@@ -168,7 +168,7 @@ pub fn conclude(metadata: &Metadata, exit: Exit, console: &mut Console<'_>) -> E
         console.note(&format!("no answer of replica {silent}"));
     }
     match exit {
-        Exit::Ok | Exit::No if !metadata.silent.is_empty() => Exit::Partial,
+        Exit::Ok | Exit::No | Exit::NotFound if !metadata.silent.is_empty() => Exit::Partial,
         exit => exit,
     }
 }

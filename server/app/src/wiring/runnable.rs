@@ -1,7 +1,7 @@
 //! The one check of what `serve` needs before it binds a port, beyond the values that `config::load` checks.
 //!
 //! `App::build`, `config validate` and each reload call it, so that none of them passes what another refuses. It reads the
-//! files of the xDS listener and opens no connection.
+//! certificates of the listeners and opens no connection.
 
 use super::certificates::Certificates;
 use super::factories::Factories;
@@ -12,7 +12,8 @@ use crate::exit::CommandError;
 /// Checks that there is a registry, that each can be built, and that the certificates can be used. Reports every error.
 pub fn check(loaded: &Loaded, factories: &Factories) -> Result<(), CommandError> {
     check::serves(loaded)?;
-    let certificates = std::iter::once_with(|| Certificates::of(loaded).map(drop));
+    let of_listeners = [Certificates::of, Certificates::of_remote_admin];
+    let certificates = of_listeners.into_iter().map(|of| of(loaded).map(drop));
     join(built(loaded, factories).chain(certificates).filter_map(Result::err).collect()).map_or(Ok(()), Err)
 }
 

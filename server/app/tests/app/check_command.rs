@@ -240,7 +240,7 @@ async fn archive_of_a_server_that_is_silent_has_notes() {
     let mut console =
         tributary_app::cli::Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
     let exit = tributary_app::cli::run(command, &Default::default(), &mut console).await;
-    assert_eq!(exit, Ok(Exit::Ok));
+    assert_eq!(exit, Ok(Exit::Partial));
     let parts = unpack(&path);
     let (_, notes) = parts.iter().find(|(name, _)| name.ends_with("/notes.txt")).unwrap();
     assert!(notes.contains("metrics.txt: TRB0108"), "{notes}");

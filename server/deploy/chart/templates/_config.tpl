@@ -12,15 +12,15 @@
 {{- with .Values.xds.tls.clientCa -}}
 {{- if .enabled -}}{{- $_ := set $tls "clientCaFile" (printf "/etc/tributary/tls/%s" .key) -}}{{- end -}}
 {{- end -}}
-{{- $xds := dict "listen" (printf "0.0.0.0:%d" (int .Values.xds.port)) "tls" $tls -}}
+{{- $xds := dict "listen" (printf "%s:%d" .Values.listenAddress (int .Values.xds.port)) "tls" $tls -}}
 {{- $_ := set $xds "maxConnectionAge" .Values.xds.maxConnectionAge -}}
 {{- $_ := set $xds "maxConnections" (int .Values.xds.maxConnections) -}}
-{{- if .Values.xds.tokens.enabled -}}
+{{- if and .Values.xds.tokens.enabled .Values.kubernetes.enabled -}}
 {{- $_ := set $xds "tokens" (dict "audiences" .Values.xds.tokens.audiences) -}}
 {{- end -}}
 {{- $_ := set $config "xds" $xds -}}
 {{- $_ := set $config "admin" (dict "listen" (printf "127.0.0.1:%d" (int .Values.admin.port))) -}}
-{{- $_ := set $config "health" (dict "listen" (printf "0.0.0.0:%d" (int .Values.health.port))) -}}
+{{- $_ := set $config "health" (dict "listen" (printf "%s:%d" .Values.listenAddress (int .Values.health.port))) -}}
 {{- $_ := set $config "drain" (dict "timeout" (printf "%ds" (int .Values.drainSeconds))) -}}
 {{- $config | toYaml -}}
 {{- end -}}

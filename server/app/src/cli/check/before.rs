@@ -17,7 +17,7 @@ use crate::admin::Listener;
 use crate::args::ServeArgs;
 use crate::check::before::{Before, ClusterFacts, ConsulFacts, PortFacts, StateFacts};
 use crate::cli::rbac;
-use crate::config::model::RegistryConfig;
+use crate::config::model::{RegistryConfig, Source};
 use crate::config::{Config, Loaded};
 use crate::document::{CheckedCluster, Finding, Outcome};
 use crate::environment::Environment;
@@ -59,6 +59,7 @@ pub(super) async fn collect(args: &ServeArgs, env: &Environment) -> Before {
         now,
         config: None,
         configured: described(&loaded),
+        missing_directories: missing_directories(config),
         ports,
         clusters,
         certificates: certificates(&loaded),
@@ -74,12 +75,22 @@ fn described(loaded: &Loaded) -> String {
     format!("registries: {}", kinds.join(", "))
 }
 
+/// Returns the directories of file registries that do not exist.
+fn missing_directories(config: &Config) -> Vec<String> {
+    let paths = config.registries.iter().filter_map(|registry| match &registry.source {
+        Source::File(fields) => fields.path.as_ref(),
+        _ => None,
+    });
+    paths.filter(|path| !path.is_dir()).map(|path| path.display().to_string()).collect()
+}
+
 /// Tries to listen on each address, and closes it again.
 async fn ports(config: &Config) -> Vec<PortFacts> {
     let health = config.health.listen.map(|address| ("health.listen", address));
+    let remote = config.admin.remote.as_ref().map(|remote| ("admin.remote.listen", remote.listen));
     let all = [("xds.listen", config.xds.listen), ("admin.listen", config.admin.listen)];
     let mut ports = Vec::new();
-    for (field, address) in all.into_iter().chain(health) {
+    for (field, address) in all.into_iter().chain(health).chain(remote) {
         let error = Listener::bind(field, address).await.err();
         ports.push(PortFacts { field, address, error });
     }
@@ -89,9 +100,11 @@ async fn ports(config: &Config) -> Vec<PortFacts> {
 fn certificates(
     loaded: &Loaded,
 ) -> Option<Result<Vec<crate::document::CertificateItem>, crate::exit::CommandError>> {
-    match Certificates::of(loaded) {
-        Ok(None) => None,
-        Ok(Some(certificates)) => Some(Ok(certificates.items())),
+    let listeners = [Certificates::of, Certificates::of_remote_admin];
+    let found: Result<Vec<_>, _> = listeners.into_iter().filter_map(|of| of(loaded).transpose()).collect();
+    match found {
+        Ok(all) if all.is_empty() => None,
+        Ok(all) => Some(Ok(all.iter().flat_map(Certificates::items).collect())),
         Err(error) => Some(Err(error)),
     }
 }

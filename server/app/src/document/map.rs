@@ -108,15 +108,25 @@ impl Drawn {
         (node.state, node.reason) = (of.state.clone(), of.reason.clone());
         (node.services, node.endpoints) = (of.services, of.endpoints);
         if of.kind == "consul" {
-            for source in of.sources.iter().filter(|source| !source.scope.starts_with('(')) {
+            let datacenters = of.sources.iter().filter(|source| !source.scope.starts_with('('));
+            // of several datacenters, only the sums are counted
+            let is_only = datacenters.clone().count() == 1;
+            let counts = if is_only { (of.services, of.endpoints) } else { (0, 0) };
+            for source in datacenters {
                 let name = format!("{}/{}", of.name, source.scope);
                 let node = self.node("datacenter", &name);
                 (node.state, node.reason) = (source.state.clone(), source.reason.clone());
-                self.edge((own.clone(), id("datacenter", &name)), "reads", (0, 0));
+                (node.services, node.endpoints) = counts;
+                self.edge((own.clone(), id("datacenter", &name)), "reads", counts);
             }
         }
         if !of.cluster.is_empty() {
-            self.node("cluster", &of.cluster);
+            let node = self.node("cluster", &of.cluster);
+            if node.state.is_empty() {
+                // a name that no Kubernetes cluster has, such as that of files: its numbers are those of its registries
+                node.services += of.services;
+                node.endpoints += of.endpoints;
+            }
             self.edge((own, id("cluster", &of.cluster)), "reads", (of.services, of.endpoints));
         }
     }
@@ -218,6 +228,8 @@ mod tests {
             "registry/k Live",
         ];
         assert_eq!(nodes, expected);
+        let home = map.nodes.iter().find(|node| node.id == "cluster/home").unwrap();
+        assert_eq!((home.services, home.endpoints), (2, 5), "no Kubernetes cluster has this name");
         let edges = map.edges.iter().map(|edge| {
             format!("{} {} {} {}/{}", edge.from, edge.kind, edge.to, edge.services, edge.endpoints)
         });
@@ -226,7 +238,7 @@ mod tests {
             "cluster/away in network/n2 0/4",
             "gateway/n2/away/203.0.113.9:15443 enters network/n2 0/0",
             "registry/c reads cluster/home 2/5",
-            "registry/c reads datacenter/c/dc1 0/0",
+            "registry/c reads datacenter/c/dc1 2/5",
             "registry/k reads cluster/away 2/5",
         ];
         assert_eq!(edges.collect::<Vec<_>>(), expected);

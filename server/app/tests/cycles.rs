@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cluster::{Lab, name};
+use tributary_app::document::timeline::TimelineItem;
 use tributary_app::ops::receipts::MOST_RECEIPTS;
+use tributary_app::ops::timeline::Timeline;
 use tributary_model::{Catalog, Freshness, RegistryName};
 use world::World;
 
@@ -119,6 +121,13 @@ async fn cycle(world: &World, lab: &Lab, round: usize) {
     lab.undeclare();
 }
 
+/// Fills the timeline, which is bounded and grows until then, with the same entries before each measurement.
+fn fill_timeline(world: &World) {
+    let entry = TimelineItem { message: "m".repeat(200), ..TimelineItem::default() };
+    let timeline = &world.server.live().timeline;
+    (0..Timeline::MOST).for_each(|_| timeline.add(jiff::Timestamp::UNIX_EPOCH, entry.clone()));
+}
+
 /// istio#60033, #48224: state of a cluster outlived the cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute and is a stage of its own: ./test cycles"]
@@ -132,11 +141,13 @@ async fn add_rotate_remove_1000_returns_to_baseline() {
         cycle(&world, &lab, round).await;
         if (round + 1) * AT_ONCE == WARM {
             lab.forget();
+            fill_timeline(&world);
             warm = Some(Held::settled(None).await);
         }
     }
     let warm = warm.unwrap();
     lab.forget();
+    fill_timeline(&world);
     let end = Held::settled(Some(warm)).await;
     println!("{CYCLES} cycles in {:?}: {warm:?}, then {end:?}", begun.elapsed());
     let grown = end.bytes.saturating_sub(warm.bytes);

@@ -112,15 +112,26 @@ impl Merged {
 
 /// Returns an item without what each replica has of its own: ages, times of reading and numbers of runs.
 fn comparable(item: &Value) -> Value {
-    const OWN: [&str; 4] = ["confirmedAt", "since", "generation", "nextGeneration"];
+    const OWN: [&str; 5] = ["asOf", "confirmedAt", "since", "generation", "nextGeneration"];
     match item {
         Value::Object(map) => {
             let kept = map.iter().filter(|(name, _)| !is_age(name) && !OWN.contains(&name.as_str()));
             Value::Object(kept.map(|(name, value)| (name.clone(), comparable(value))).collect())
         }
         Value::Array(items) => items.iter().map(comparable).collect(),
+        Value::String(text) if text.contains(" ago") => without_ages(text).into(),
         other => other.clone(),
     }
+}
+
+/// Returns a text such as `confirmed 6s ago` without the number, which differs between replicas.
+fn without_ages(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_age = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let next = words.iter().skip(1).map(|word| word.starts_with("ago")).chain([false]);
+    let kept =
+        words.iter().zip(next).map(|(word, before_ago)| if before_ago && is_age(word) { "-" } else { word });
+    kept.collect::<Vec<_>>().join(" ")
 }
 
 /// Adds the items of a replica. An item of the list that this replica already has is not the same as another one of its own.
@@ -207,6 +218,21 @@ mod tests {
             (&metadata["notes"], &metadata["partial"], &metadata["silent"]),
             (&json!(["n"]), &json!(false), &Value::Null)
         );
+    }
+
+    #[test]
+    fn age_in_a_text_makes_no_difference() {
+        let item =
+            |age: &str, by: &str| json!({"detail": format!("listed by {by}, confirmed {age} ago, served")});
+        let of = |a: Value, b: Value| {
+            let all = merged(vec![
+                answer("t-0", list("t-0", "1", json!([a]))),
+                answer("t-1", list("t-1", "1", json!([b]))),
+            ]);
+            all["items"].as_array().unwrap().len()
+        };
+        assert_eq!(of(item("6s", "east"), item("840ms", "east")), 1);
+        assert_eq!(of(item("6s", "east"), item("6s", "west")), 2);
     }
 
     #[test]

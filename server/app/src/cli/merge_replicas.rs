@@ -126,11 +126,11 @@ fn comparable(item: &Value) -> Value {
 
 /// Returns a text such as `confirmed 6s ago` without the number, which differs between replicas.
 fn without_ages(text: &str) -> String {
-    let words: Vec<&str> = text.split(' ').collect();
-    let is_age = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
-    let next = words.iter().skip(1).map(|word| word.starts_with("ago")).chain([false]);
+    let parts: Vec<&str> = text.split(' ').collect();
+    let is_age = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
+    let next = parts.iter().skip(1).map(|part| part.starts_with("ago")).chain([false]);
     let kept =
-        words.iter().zip(next).map(|(word, before_ago)| if before_ago && is_age(word) { "-" } else { word });
+        parts.iter().zip(next).map(|(part, before_ago)| if before_ago && is_age(part) { "-" } else { part });
     kept.collect::<Vec<_>>().join(" ")
 }
 

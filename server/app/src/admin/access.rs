@@ -21,11 +21,13 @@ pub struct Peer(pub SocketAddr);
 pub async fn check_access(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let is_page = routes::find(request.uri().path()).is_some_and(|route| route.access == Access::Page);
     let admitted = match judge(shared.surface, &request) {
-        Ok(route) => {
+        Ok(route) if shared.surface == Surface::Remote => {
+            // the body cannot be shared with a future that waits
             let peer = request.extensions().get::<PeerNames>().cloned().unwrap_or_default();
             let headers = request.headers().clone();
             admit(&shared, route, (peer, headers)).await
         }
+        Ok(_) => Ok(()),
         Err((status, why)) => Err((status, why.to_owned())),
     };
     let mut response = match admitted {
@@ -59,7 +61,7 @@ async fn admit(
     route: &Route,
     (peer, headers): (PeerNames, HeaderMap),
 ) -> Result<(), remote::Refusal> {
-    if shared.surface != Surface::Remote || !matches!(route.access, Access::Loopback | Access::Scrape) {
+    if !matches!(route.access, Access::Loopback | Access::Scrape) {
         return Ok(());
     }
     let Some(access) = &shared.remote else {

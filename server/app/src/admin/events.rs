@@ -10,13 +10,17 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::backend::Versions;
 use super::debug::busy;
+use super::{Shared, Surface};
 use crate::document::timestamp;
 
+/// Longest time of a stream on the remote admin listener. Its client then proves itself again, so that a stream outlives a token, or
+/// a right, by no more than this.
+const REMOTE: Duration = Duration::from_secs(300);
 /// Interval of comments, which show that the connection is open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -47,6 +51,7 @@ pub async fn events(State(shared): State<Shared>) -> Response {
         versions: shared.inside.changes(),
         sent: None,
         stop: shared.stop.clone(),
+        until: (shared.surface == Surface::Remote).then(|| Instant::now() + REMOTE),
         _permit: permit,
     };
     let events = futures::stream::unfold(follower, |mut follower| async {
@@ -61,15 +66,17 @@ struct Follower {
     versions: watch::Receiver<Versions>,
     sent: Option<Versions>,
     stop: CancellationToken,
+    until: Option<Instant>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Follower {
-    /// Returns the next event; `None` when the server stops.
+    /// Returns the next event; `None` when the server stops, or the stream has lasted long enough.
     async fn next(&mut self) -> Option<Event> {
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return None,
+                () = at(self.until) => return None,
                 changed = self.versions.changed() => changed.ok()?,
             }
             let now = *self.versions.borrow_and_update();
@@ -79,6 +86,14 @@ impl Follower {
             let data = data(self.sent.replace(now), now);
             return Event::default().event("change").json_data(data).ok();
         }
+    }
+}
+
+/// Waits until a time, or for ever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -25,6 +25,31 @@ pub(super) const MAX_BYTES: usize = 256 << 20;
 /// Parameters of a request; those without a value are left out.
 pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
 
+/// A request for a document.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Longest time until the answer is complete.
+    pub limit: Duration,
+    /// GET, or POST for a change.
+    pub method: Method,
+    /// Path, without parameters.
+    pub path: &'a str,
+    /// Parameters.
+    pub query: Query<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// Returns a GET.
+    #[must_use]
+    pub const fn get(limit: Duration, path: &'a str, query: Query<'a>) -> Self {
+        Self { limit, method: Method::GET, path, query }
+    }
+    /// Returns the parameters that have a value.
+    pub(super) fn pairs(&self) -> Vec<(&'a str, &'a str)> {
+        self.query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect()
+    }
+}
+
 /// What a command presents to a server behind TLS, by file.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
@@ -113,26 +138,20 @@ impl Http {
         &self.base
     }
     /// Sends a request and returns the body; a status other than success is an error.
-    pub async fn send(
-        &self,
-        limit: Duration,
-        method: Method,
-        path: &str,
-        query: Query<'_>,
-    ) -> Result<Bytes, CommandError> {
-        let request = self.request(method, path, query).timeout(limit);
-        match receive(request).await {
+    pub async fn send(&self, request: &Request<'_>) -> Result<Bytes, CommandError> {
+        match receive(self.built(request).timeout(request.limit)).await {
             Ok(Some((status, body))) => judge(status, body),
             Ok(None) => Err(self.unreachable(&format!("the answer is larger than {MAX_BYTES} bytes"))),
-            Err(e) if e.is_timeout() => Err(silent(&self.base, limit)),
+            Err(e) if e.is_timeout() => Err(silent(&self.base, request.limit)),
             Err(e) => Err(self.unreachable(&root_cause(&e))),
         }
     }
-    fn request(&self, method: Method, path: &str, query: Query<'_>) -> RequestBuilder {
-        let request = self.client.request(method, format!("{}{path}", self.base)).query(&pairs(query));
+    fn built(&self, request: &Request<'_>) -> RequestBuilder {
+        let url = format!("{}{}", self.base, request.path);
+        let built = self.client.request(request.method.clone(), url).query(&request.pairs());
         match &self.token {
-            Some(token) => request.header(AUTHORIZATION, token.clone()),
-            None => request,
+            Some(token) => built.header(AUTHORIZATION, token.clone()),
+            None => built,
         }
     }
     fn unreachable(&self, why: &str) -> CommandError {
@@ -145,11 +164,6 @@ impl Http {
             false => error,
         }
     }
-}
-
-/// Returns the parameters that have a value.
-pub(super) fn pairs<'a>(query: Query<'a>) -> Vec<(&'a str, &'a str)> {
-    query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect()
 }
 
 /// Returns the error of a server that sent no answer in time.
@@ -289,7 +303,8 @@ mod tests {
         let login = Login { token: Some(token.clone()), ..Login::default() };
         let failure = Http::parse("http://127.0.0.1:1", &login).err().unwrap();
         assert!(failure.message.contains("no token is sent"), "{failure}");
-        let request = Http::parse("https://x:1", &login).unwrap().request(Method::GET, "/debug", &[]);
+        let request =
+            Http::parse("https://x:1", &login).unwrap().built(&Request::get(Duration::ZERO, "/debug", &[]));
         let request = request.build().unwrap();
         assert_eq!(request.headers()[AUTHORIZATION], "Bearer canary");
         assert!(!format!("{request:?}").contains("canary"));
@@ -302,7 +317,8 @@ mod tests {
     fn query_values_are_escaped() {
         let server = parse("127.0.0.1:1").unwrap();
         let url = |query: &[(&str, Option<&str>)]| {
-            server.request(Method::GET, "/debug/explain", query).build().unwrap().url().to_string()
+            let request = Request::get(Duration::ZERO, "/debug/explain", query);
+            server.built(&request).build().unwrap().url().to_string()
         };
         let query = [("client", Some("sidecar~10.0.0.1~a b&c")), ("host", None)];
         assert_eq!(url(&query), "http://127.0.0.1:1/debug/explain?client=sidecar%7E10.0.0.1%7Ea+b%26c");
@@ -312,7 +328,7 @@ mod tests {
     #[tokio::test]
     async fn unreachable_server_error_names_the_cause() {
         let sent =
-            parse("127.0.0.1:1").unwrap().send(Duration::from_secs(5), Method::GET, "/debug", &[]).await;
+            parse("127.0.0.1:1").unwrap().send(&Request::get(Duration::from_secs(5), "/debug", &[])).await;
         let failure = sent.unwrap_err();
         assert_eq!(failure.code, Some(Code::SERVER_UNREACHABLE));
         assert!(failure.message.ends_with("Connection refused (os error 111)"), "{failure}");

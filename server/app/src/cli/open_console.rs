@@ -6,9 +6,9 @@
 use std::process::{Command, Stdio};
 
 use futures::{Stream, StreamExt as _, stream};
-use reqwest::Method;
 use tokio::net::{TcpListener, TcpStream};
 
+use super::http::Request;
 use super::replicas::PodServers;
 use super::{Console, Server};
 use crate::admin::listener::cannot_bind;
@@ -45,7 +45,7 @@ async fn forward(
 ) -> Result<Exit, CommandError> {
     let pod = pods.best().await?.to_owned();
     // a server that does not answer fails here, and not in the browser
-    pods.only(&pod).await?.send(args.server.timeout.get(), Method::GET, "/livez", &[]).await?;
+    pods.one(&pod, &Request::get(args.server.timeout.get(), "/livez", &[])).await?;
     let fail = |e: std::io::Error| cannot_bind("--listen", args.listen, &e);
     let listener = TcpListener::bind(args.listen).await.map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;

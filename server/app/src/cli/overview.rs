@@ -51,8 +51,9 @@ pub(super) async fn run(
     let replicas = server.split().await?;
     let mut exit = Exit::Ok;
     for (number, replica) in replicas.iter().enumerate() {
-        if number > 0 && matches!(args.output, Output::Table | Output::Wide) {
-            console.data("\n")?;
+        if replicas.len() > 1 && matches!(args.output, Output::Table | Output::Wide) {
+            let space = if number > 0 { "\n" } else { "" };
+            console.data(&format!("{space}replica {}\n", replica.url()))?;
         }
         match one(args, replica, console).await {
             Ok(Exit::Ok) => {}

@@ -3,11 +3,9 @@
 //! `server` sends each request to all of them at once. A replica that does not run or does not answer is reported with its
 //! reason; the others still answer.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures::future::join_all;
-use http::{Request, header};
+use http::header;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use reqwest::{Method, StatusCode, Url};
@@ -15,7 +13,7 @@ use tokio::sync::OnceCell;
 use tributary_kube_client::{ApiFailure, ConnectOptions, Connection, Env, Forwarded, PodFound, Pods};
 use tributary_model::Code;
 
-use super::http::{MAX_BYTES, Query, judge, pairs, silent};
+use super::http::{MAX_BYTES, Request, judge, silent};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
@@ -113,30 +111,17 @@ impl PodServers {
         Self { url, env, found: OnceCell::new() }
     }
     /// Sends a request to every replica.
-    pub async fn each(
-        &self,
-        limit: Duration,
-        method: Method,
-        path: &str,
-        query: Query<'_>,
-    ) -> Result<Vec<ReplicaAnswer>, CommandError> {
+    pub async fn each(&self, request: &Request<'_>) -> Result<Vec<ReplicaAnswer>, CommandError> {
         let (pods, found) = self.found().await?;
-        let target = Url::parse_with_params(&format!("http://localhost{path}"), pairs(query));
-        let target = target.map_err(|e| CommandError::plain(format!("`{path}` is no path: {e}")))?;
-        let target = match target.query().filter(|query| !query.is_empty()) {
-            Some(query) => format!("{}?{query}", target.path()),
-            None => target.path().to_owned(),
-        };
-        let target = &*target;
-        let answers = found.iter().map(|pod| {
-            let method = method.clone();
-            async move {
-                let answer = tokio::time::timeout(limit, exchange(pods, pod, method, target)).await;
-                let body = answer.unwrap_or_else(|_| Err(silent(&format!("pod {}", pod.name), limit)));
-                ReplicaAnswer { replica: pod.name.clone(), body }
-            }
+        let answers = found.iter().map(|pod| async move {
+            ReplicaAnswer { replica: pod.name.clone(), body: exchange_in_time(pods, pod, request).await }
         });
         Ok(join_all(answers).await)
+    }
+    /// Sends a request to one replica, by its name, and returns the body.
+    pub async fn one(&self, name: &str, request: &Request<'_>) -> Result<Bytes, CommandError> {
+        let (pods, pod) = self.named(name).await?;
+        exchange_in_time(pods, pod, request).await
     }
     /// Fails unless there is exactly one replica.
     pub async fn require_one(&self) -> Result<(), CommandError> {
@@ -154,25 +139,6 @@ impl PodServers {
         };
         Ok(found.iter().map(one).collect())
     }
-    /// Returns one replica by its name, over the same connection.
-    pub async fn only(&self, name: &str) -> Result<Self, CommandError> {
-        let mut all = self.split().await?.into_iter();
-        let one = all.find(|one| one.url.pod.as_deref() == Some(name));
-        one.ok_or_else(|| self.nothing(&format!("pod `{name}` is gone")))
-    }
-    /// Sends a request to the replica, which must be one, and returns the body.
-    pub async fn send(
-        &self,
-        limit: Duration,
-        method: Method,
-        path: &str,
-        query: Query<'_>,
-    ) -> Result<Bytes, CommandError> {
-        self.require_one().await?;
-        let answers = self.each(limit, method, path, query).await?;
-        let first = answers.into_iter().next().map(|answer| answer.body);
-        first.unwrap_or_else(|| Err(self.nothing("no such pod exists")))
-    }
     /// Returns the URL, as `--server` takes it, without labels and context.
     #[must_use]
     pub fn url(&self) -> String {
@@ -188,11 +154,13 @@ impl PodServers {
     }
     /// Opens a connection to the admin port of a replica.
     pub async fn open(&self, name: &str) -> Result<Forwarded, CommandError> {
-        let (pods, found) = self.found().await?;
-        let Some(pod) = found.iter().find(|pod| pod.name == name) else {
-            return Err(self.nothing(&format!("pod `{name}` is gone")));
-        };
+        let (pods, pod) = self.named(name).await?;
         forward(pods, pod).await
+    }
+    async fn named(&self, name: &str) -> Result<(&Pods, &PodFound), CommandError> {
+        let (pods, found) = self.found().await?;
+        let pod = found.iter().find(|pod| pod.name == name);
+        Ok((pods, pod.ok_or_else(|| self.nothing(&format!("pod `{name}` is gone")))?))
     }
     /// Returns the pods, which are listed once.
     async fn found(&self) -> Result<&(Pods, Vec<PodFound>), CommandError> {
@@ -244,29 +212,44 @@ fn unreachable(pod: &str, port: u16, why: &str) -> CommandError {
     CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
 }
 
+async fn exchange_in_time(pods: &Pods, pod: &PodFound, request: &Request<'_>) -> Result<Bytes, CommandError> {
+    let answer = tokio::time::timeout(request.limit, exchange(pods, pod, request)).await;
+    answer.unwrap_or_else(|_| Err(silent(&format!("pod {}", pod.name), request.limit)))
+}
+
 /// Sends one request over a connection of its own.
-async fn exchange(pods: &Pods, pod: &PodFound, method: Method, target: &str) -> Result<Bytes, CommandError> {
+async fn exchange(pods: &Pods, pod: &PodFound, request: &Request<'_>) -> Result<Bytes, CommandError> {
+    let port = pod.port.unwrap_or(PORT);
     if !pod.running {
-        return Err(unreachable(&pod.name, pod.port.unwrap_or(PORT), "it does not run"));
+        return Err(unreachable(&pod.name, port, "it does not run"));
     }
+    let target = target(request)?;
     let (stream, reason) = forward(pods, pod).await?.parts();
-    match request(stream, method, target).await {
+    match over(stream, request.method.clone(), &target).await {
         Ok((status, body)) => judge(status, body),
-        Err(why) => {
-            let why = reason.await.unwrap_or(why);
-            Err(unreachable(&pod.name, pod.port.unwrap_or(PORT), &why))
-        }
+        Err(why) => Err(unreachable(&pod.name, port, &reason.await.unwrap_or(why))),
     }
 }
 
-async fn request(
+/// Returns path and parameters as a request line has them.
+fn target(request: &Request<'_>) -> Result<String, CommandError> {
+    let url = Url::parse_with_params(&format!("http://localhost{}", request.path), request.pairs());
+    let url = url.map_err(|e| CommandError::plain(format!("`{}` is no path: {e}", request.path)))?;
+    Ok(match url.query().filter(|query| !query.is_empty()) {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    })
+}
+
+/// Sends a request over a stream.
+async fn over(
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     method: Method,
     target: &str,
 ) -> Result<(StatusCode, Bytes), String> {
     let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connected.map_err(|e| e.to_string())?;
-    let request = Request::builder().method(method).uri(target).header(header::HOST, "localhost");
+    let request = http::Request::builder().method(method).uri(target).header(header::HOST, "localhost");
     let request = request.body(Empty::<Bytes>::new()).map_err(|e| e.to_string())?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(|e| e.to_string())?;

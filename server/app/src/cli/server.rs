@@ -12,7 +12,7 @@ use futures::future::join_all;
 use reqwest::Method;
 
 use super::console::Console;
-use super::http::{DEFAULT, Http, Login, Query};
+use super::http::{DEFAULT, Http, Login, Query, Request};
 use super::merge_replicas;
 use super::replicas::{PodServers, PodsUrl, ReplicaAnswer, one_of};
 use crate::args::ServerArgs;
@@ -85,11 +85,11 @@ impl Server {
     }
     /// Sends a GET and returns the body; a status other than success is an error.
     pub async fn get(&self, path: &str, query: Query<'_>) -> Result<Bytes, CommandError> {
-        self.within(self.timeout, Method::GET, path, query).await
+        self.merged(&Request::get(self.timeout, path, query)).await
     }
     /// Sends a POST that changes something and returns the body.
     pub async fn post(&self, path: &str, query: Query<'_>) -> Result<Bytes, CommandError> {
-        self.within(self.timeout, Method::POST, path, query).await
+        self.merged(&Request { method: Method::POST, ..Request::get(self.timeout, path, query) }).await
     }
     /// Sends a GET that the server may delay until something changes.
     pub async fn get_held(
@@ -101,11 +101,7 @@ impl Server {
         if query.iter().any(|(name, _)| *name == "after") {
             self.require_one().await?;
         }
-        self.within(self.timeout + held, Method::GET, path, query).await
-    }
-    /// Sends a GET to every replica. Fails if no replica exists.
-    pub async fn each(&self, path: &str, query: Query<'_>) -> Result<Vec<ReplicaAnswer>, CommandError> {
-        self.answers(self.timeout, Method::GET, path, query).await
+        self.merged(&Request::get(self.timeout + held, path, query)).await
     }
     /// Returns the pods, if replicas are reached through a cluster.
     #[must_use]
@@ -123,43 +119,29 @@ impl Server {
             Place::Pods(pods) => pods.require_one().await,
         }
     }
-    async fn answers(
-        &self,
-        limit: Duration,
-        method: Method,
-        path: &str,
-        query: Query<'_>,
-    ) -> Result<Vec<ReplicaAnswer>, CommandError> {
+    async fn answers(&self, request: &Request<'_>) -> Result<Vec<ReplicaAnswer>, CommandError> {
         match &self.place {
-            Place::One(http) => Ok(vec![answer(http, limit, method, path, query).await]),
-            Place::Several(all) => {
-                let answers = all.iter().map(|http| answer(http, limit, method.clone(), path, query));
-                Ok(join_all(answers).await)
-            }
-            Place::Pods(pods) => pods.each(limit, method, path, query).await,
+            Place::One(http) => Ok(vec![answer(http, request).await]),
+            Place::Several(all) => Ok(join_all(all.iter().map(|http| answer(http, request))).await),
+            Place::Pods(pods) => pods.each(request).await,
         }
     }
-    async fn within(
-        &self,
-        limit: Duration,
-        method: Method,
-        path: &str,
-        query: Query<'_>,
-    ) -> Result<Bytes, CommandError> {
-        let mut answers = self.answers(limit, method, path, query).await?;
+    /// Returns the body of the only replica, or the merged answers of several.
+    async fn merged(&self, request: &Request<'_>) -> Result<Bytes, CommandError> {
+        let mut answers = self.answers(request).await?;
         match answers.pop() {
             Some(only) if answers.is_empty() => only.body,
             Some(last) => {
                 answers.push(last);
-                merge_replicas::documents(path, answers)
+                merge_replicas::documents(request.path, answers)
             }
             None => Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, "no replica was found")),
         }
     }
 }
 
-async fn answer(http: &Http, limit: Duration, method: Method, path: &str, query: Query<'_>) -> ReplicaAnswer {
-    ReplicaAnswer { replica: http.base().to_owned(), body: http.send(limit, method, path, query).await }
+async fn answer(http: &Http, request: &Request<'_>) -> ReplicaAnswer {
+    ReplicaAnswer { replica: http.base().to_owned(), body: http.send(request).await }
 }
 
 /// Reports replicas that did not answer, and returns the exit code of a command that otherwise ends with `exit`.

@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tributary_app::admin::access::Peer;
 use tributary_app::admin::backend::Versions;
-use tributary_app::admin::{Shared, Surface, router};
+use tributary_app::admin::remote::PeerNames;
+use tributary_app::admin::{RemoteAccess, Shared, Surface, router};
+use tributary_app::config::model::RemoteAdminConfig;
 
 use crate::admin::{Fake, HERE, mk_fake};
 use crate::world::{LONG, World, file_registry, mk_entry, mk_folder, put};
@@ -73,6 +75,29 @@ async fn streams_are_bounded_and_end_with_the_server() {
     next(&mut last).await.unwrap();
     stop.cancel();
     assert_eq!(next(&mut last).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn remote_stream_ends_so_that_its_client_proves_itself_again() {
+    let (fake, stop) = (mk_fake(true), CancellationToken::new());
+    let config =
+        RemoteAdminConfig { viewers: vec!["ops.example".to_owned()], ..RemoteAdminConfig::default() };
+    let access = RemoteAccess::new(&config, None);
+    let shared = Shared::new(Arc::<Fake>::clone(&fake), Surface::Remote).until(stop).with_remote(access);
+    let request = |names: &[&str]| {
+        let names = PeerNames(names.iter().map(ToString::to_string).collect());
+        Request::builder().uri("/debug/events").extension(names).body(Body::empty()).unwrap()
+    };
+    let refused = router(shared.clone()).oneshot(request(&["other.example"])).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    let began = tokio::time::Instant::now();
+    let response = router(shared).oneshot(request(&["ops.example"])).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let mut stream = response.into_body().into_data_stream();
+    assert!(next(&mut stream).await.is_some());
+    // comments come until its end
+    while stream.next().await.is_some() {}
+    assert_eq!(began.elapsed().as_secs(), 300);
 }
 
 #[tokio::test]

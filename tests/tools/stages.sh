@@ -135,7 +135,7 @@ start() {
   [ "${kinds[$1]}" != spare ] || first=lowest_priority
   log "$name: ${commands[$1]}"
   started[$name]=$(date +%s%N)
-  setsid bash -c ". '$root/tests/tools/setup.sh'; . '$root/tests/tools/stages.sh'; logs='$logs'; whole='$whole'; $first; ${commands[$1]}" \
+  setsid bash -c "root='$root'; . '$root/tests/tools/setup.sh'; . '$root/tests/tools/stages.sh'; logs='$logs'; whole='$whole'; $first; ${commands[$1]}" \
     </dev/null >"$logs/$name.log" 2>&1 &
   pids[$name]=$!
 }

@@ -97,6 +97,12 @@ pub struct Item {
     pub lost: bool,
 }
 
+impl Item {
+    fn new(what: &'static str, name: &str, value: String, outcome: Outcome, here: String) -> Self {
+        Self { what, name: name.to_owned(), value, outcome, here, lost: outcome == Outcome::Refused }
+    }
+}
+
 /// Number of objects of a kind that Tributary does not serve, or why it could not be read.
 pub type Counted = (&'static tasks::UnservedKind, Result<Option<u64>, String>);
 
@@ -114,26 +120,29 @@ pub fn check(istiod: &Istiod, texts: &MeshTexts, counts: &[Counted]) -> Vec<Item
 }
 
 fn of_setting(what: &'static str, setting: &Setting, row: Option<&Row>) -> Item {
-    let (name, value) = (setting.name.clone(), setting.shown());
-    let Some(row) = row else {
-        let here = "not in the table of this version: look it up in the reference of your Istio".to_owned();
-        return Item { what, name, value, outcome: Outcome::Unknown, here, lost: true };
-    };
-    let (outcome, lost) = row.judge(setting.value.as_deref());
-    Item { what, name, value, outcome, here: row.here.to_owned(), lost }
+    match row {
+        Some(row) => {
+            let outcome = row.judge(setting.value.as_deref());
+            Item::new(what, &setting.name, setting.shown(), outcome, row.here.to_owned())
+        }
+        None => {
+            let here =
+                "not in the table of this version: look it up in the reference of your Istio".to_owned();
+            Item::new(what, &setting.name, setting.hidden(), Outcome::Unknown, here)
+        }
+    }
 }
 
 impl Row {
-    /// Returns the outcome for a value, and whether something is lost. A value that is not known counts as one that asks for something.
+    /// Returns the outcome for a value. A value that is not known counts as one that asks for something.
     #[must_use]
-    pub fn judge(&self, value: Option<&str>) -> (Outcome, bool) {
+    pub fn judge(&self, value: Option<&str>) -> Outcome {
         let has = |value: &str| self.same.contains(&value);
         let is_same = value.is_some_and(|value| has(&plain(value)) || has(&value.to_ascii_lowercase()));
         match self.outcome {
-            Outcome::Refused if is_same => (Outcome::NoEffectNeeded, false),
-            Outcome::Refused => (Outcome::Refused, true),
-            Outcome::Honoured if !self.same.is_empty() && !is_same => (Outcome::Refused, true),
-            outcome => (outcome, false),
+            Outcome::Refused if is_same => Outcome::NoEffectNeeded,
+            Outcome::Honoured if !self.same.is_empty() && !is_same => Outcome::Refused,
+            outcome => outcome,
         }
     }
 }

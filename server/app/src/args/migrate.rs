@@ -28,8 +28,8 @@ pub struct MigrateCheckArgs {
     /// The namespace of the istiod
     #[arg(short, long, value_name = "NAMESPACE", default_value = "istio-system", conflicts_with = "file")]
     pub namespace: String,
-    /// The revision of the istiod, where the namespace has several
-    #[arg(long, conflicts_with = "file")]
+    /// The revision of the istiod, where the namespace or the file has several
+    #[arg(long)]
     pub revision: Option<String>,
     /// The operator's kubeconfig file [default: KUBECONFIG, ~/.kube/config]
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
@@ -37,7 +37,7 @@ pub struct MigrateCheckArgs {
     /// The context of the cluster [default: the current one]
     #[arg(long, conflicts_with = "file")]
     pub context: Option<String>,
-    /// List what would be lost alone
+    /// List only what would be lost or is unknown
     #[arg(long)]
     pub lost: bool,
     /// Output format

@@ -28,6 +28,7 @@ const NEXT: &str = "give a file with the Deployment of the istiod (-f FILE), suc
 struct Report<'a> {
     deployment: &'a str,
     lost: usize,
+    unknown: usize,
     items: Vec<&'a Item>,
 }
 
@@ -46,50 +47,55 @@ pub async fn run(
 ) -> Result<Exit, CommandError> {
     let MigrateCommand::Check(args) = command;
     let mut found = match &args.file {
-        Some(file) => of_file(file)?,
+        Some(file) => of_file(file, args.revision.as_deref())?,
         None => of_cluster(args, env).await?,
     };
     if let Some(file) = &args.mesh_config {
         found.texts = mesh_of(file)?;
     }
     let items = check(&found.istiod, &found.texts, &found.counts);
-    let lost = items.iter().filter(|item| item.lost).count();
-    let shown: Vec<&Item> = items.iter().filter(|item| item.lost || !args.lost).collect();
-    console.data(&render(args.output, &found.istiod.name, &shown, lost, console.color)?)?;
+    let number = |is: fn(&Item) -> bool| items.iter().filter(|item| is(item)).count();
+    let (lost, unknown) = (number(|item| item.lost), number(is_unknown));
+    let shown = items.iter().filter(|item| !args.lost || item.lost || is_unknown(item)).collect();
+    let report = Report { deployment: &found.istiod.name, lost, unknown, items: shown };
+    console.data(&render(args.output, &report, console.color)?)?;
     if matches!(args.output, Output::Table | Output::Wide) {
-        conclude(&found, lost, console);
+        conclude(&found, &report, console);
     }
-    Ok(if lost > 0 { Exit::No } else { Exit::Ok })
+    Ok(if lost + unknown > 0 { Exit::No } else { Exit::Ok })
 }
 
-fn conclude(found: &Found, lost: usize, console: &mut Console<'_>) {
+fn is_unknown(item: &Item) -> bool {
+    item.outcome == Outcome::Unknown
+}
+
+fn conclude(found: &Found, report: &Report<'_>, console: &mut Console<'_>) {
     if found.texts == MeshTexts::default() {
         console.note("no mesh configuration was given: its fields are not in the list (--mesh-config FILE)");
     }
     if found.counts.is_empty() {
         console.note("objects of kinds that are not served are counted in a cluster only: leave -f out");
     }
-    let name = &found.istiod.name;
-    console.note(&match lost {
-        0 => format!("{name}: nothing would be lost"),
-        lost => format!("{name}: {lost} lines are in use and would be lost without an istiod"),
+    let Report { deployment, lost, unknown, .. } = report;
+    console.note(&match (lost, unknown) {
+        (0, 0) => format!("{deployment}: nothing would be lost"),
+        (lost, 0) => format!("{deployment}: {lost} lines are in use and would be lost without an istiod"),
+        (lost, unknown) => format!(
+            "{deployment}: {lost} lines are in use and would be lost without an istiod, and {unknown} are unknown"
+        ),
     });
 }
 
-fn render(
-    output: Output,
-    deployment: &str,
-    items: &[&Item],
-    lost: usize,
-    color: bool,
-) -> Result<String, CommandError> {
+fn render(output: Output, report: &Report<'_>, color: bool) -> Result<String, CommandError> {
     match output {
-        Output::Json | Output::Yaml => document(output, &Report { deployment, lost, items: items.to_vec() }),
-        Output::Name => Ok(items.iter().map(|item| format!("{}/{}\n", item.what, item.name)).collect()),
+        Output::Json | Output::Yaml => document(output, report),
+        Output::Name => {
+            Ok(report.items.iter().map(|item| format!("{}/{}\n", item.what, item.name)).collect())
+        }
         Output::Table | Output::Wide => {
             let mut table =
                 Table::new(&["WHAT", "NAME", "VALUE", "OUTCOME", "HERE"], &[], output == Output::Wide);
-            items.iter().for_each(|item| table.row(cells(item)));
+            report.items.iter().for_each(|item| table.row(cells(item)));
             Ok(table.render(true, color))
         }
     }
@@ -136,30 +142,55 @@ fn documents(text: &str, file: &Path) -> Result<Vec<Value>, CommandError> {
     Ok(all.into_iter().flat_map(items).collect())
 }
 
-fn of_file(file: &Path) -> Result<Found, CommandError> {
+fn of_file(file: &Path, revision: Option<&str>) -> Result<Found, CommandError> {
     let all = documents(&text_of(file)?, file)?;
-    let found: Vec<&Value> = all.iter().filter(|document| Istiod::is_in(document)).collect();
-    let istiod = match found.as_slice() {
-        [] => {
-            let why = format!("{} has no Deployment of an istiod", file.display());
-            return Err(CommandError { exit: Exit::NotFound, ..CommandError::plain(why).next(NEXT) });
-        }
-        [one] => Istiod::of(one).map_err(CommandError::plain)?,
-        several => {
-            let why = format!("{} has {} Deployments of an istiod", file.display(), several.len());
-            return Err(CommandError {
-                exit: Exit::Usage,
-                ..CommandError::plain(why).next("keep one of them")
-            });
-        }
-    };
-    let texts = all.iter().find_map(mesh_in).unwrap_or_default();
+    let deployments = all.iter().filter(|document| Istiod::is_in(document)).cloned().collect();
+    let place = Place { name: file.display().to_string(), what: "Deployment of an istiod", otherwise: NEXT };
+    let istiod = Istiod::of(&place.only(deployments, revision)?).map_err(CommandError::plain)?;
+    let named =
+        |document: &&Value| document.pointer("/metadata/name").is_some_and(|name| *name == istiod.mesh_map());
+    let maps = || all.iter().filter(|document| mesh_in(document).is_some());
+    let texts = maps().find(named).or_else(|| maps().next()).and_then(mesh_in).unwrap_or_default();
     Ok(Found { istiod, texts, counts: Vec::new() })
+}
+
+/// Where Deployments come from.
+struct Place {
+    name: String,
+    what: &'static str,
+    /// What to do if it has no Deployment.
+    otherwise: &'static str,
+}
+
+impl Place {
+    /// Returns the only Deployment, or that of a revision.
+    fn only(&self, mut found: Vec<Value>, revision: Option<&str>) -> Result<Value, CommandError> {
+        let Self { name, what, otherwise } = self;
+        let revisions: Vec<&str> =
+            found.iter().map(|one| Istiod::revision_of(one).unwrap_or("none")).collect();
+        let with = revision.map(|revision| format!(" with revision {revision}")).unwrap_or_default();
+        let several =
+            format!("{name} has more than one {what}{with}; their revisions are {}", revisions.join(", "));
+        if revision.is_some() {
+            found.retain(|one| Istiod::revision_of(one) == revision);
+        }
+        let end = |exit, why, next: &str| CommandError { exit, ..CommandError::plain(why).next(next) };
+        match (found.pop(), found.len()) {
+            (Some(one), 0) => Ok(one),
+            (None, _) => Err(end(Exit::NotFound, format!("{name} has no {what}{with}"), otherwise)),
+            (Some(_), _) => Err(end(Exit::Usage, several, "name one with --revision")),
+        }
+    }
 }
 
 /// Returns the mesh configuration of a ConfigMap.
 fn mesh_in(document: &Value) -> Option<MeshTexts> {
-    let text = |key: &str| document["data"][key].as_str().map(ToOwned::to_owned);
+    // A value that is no text is a fault of the ConfigMap, which the reader reports.
+    let text = |key: &str| match &document["data"][key] {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
     let texts = MeshTexts { mesh: text("mesh"), networks: text("meshNetworks") };
     (document["kind"] == "ConfigMap" && texts.mesh.is_some()).then_some(texts)
 }
@@ -174,10 +205,8 @@ fn mesh_of(file: &Path) -> Result<MeshTexts, CommandError> {
 async fn of_cluster(args: &MigrateCheckArgs, env: &Environment) -> Result<Found, CommandError> {
     let operator = Operator::open(args.options(), env).await?;
     let istiod = Istiod::of(&deployment(&operator, args).await?).map_err(CommandError::plain)?;
-    let revision = istiod.value("REVISION").filter(|revision| !["", "default"].contains(revision));
-    let map = revision.map_or_else(|| "istio".to_owned(), |revision| format!("istio-{revision}"));
     let maps = resource("", "configmaps", "ConfigMap", true);
-    let name = ObjectName::new(&args.namespace, &map);
+    let name = ObjectName::new(&args.namespace, &istiod.mesh_map());
     let texts = match operator.writer().get(&maps, "v1", &name).await {
         Ok(map) => mesh_in(&map).unwrap_or_default(),
         Err(ApiFailure::NotFound(_)) => MeshTexts::default(),
@@ -197,36 +226,16 @@ async fn deployment(operator: &Operator, args: &MigrateCheckArgs) -> Result<Valu
     let text = read.map_err(|why| failed(operator, "list", &kind, &args.namespace, why))?;
     let list: Value = serde_json::from_slice(&text)
         .map_err(|why| CommandError::plain(format!("the list of Deployments cannot be read: {why}")))?;
-    let is_of = |one: &&Value| {
-        let label = one.pointer("/metadata/labels/istio.io~1rev").and_then(Value::as_str);
-        args.revision.is_none() || args.revision.as_deref() == label
+    let place = Place {
+        name: format!("namespace {}", args.namespace),
+        what: "Deployment labelled app=istiod",
+        otherwise: "name its namespace with -n, or its revision with --revision",
     };
-    let mut found: Vec<Value> =
-        list["items"].as_array().into_iter().flatten().filter(is_of).cloned().collect();
-    match (found.pop(), found.len()) {
-        (Some(mut one), 0) => {
-            one["kind"] = "Deployment".into();
-            Ok(one)
-        }
-        (None, _) => {
-            let why = format!("namespace {} has no Deployment with the label app=istiod", args.namespace);
-            Err(CommandError {
-                exit: Exit::NotFound,
-                ..CommandError::plain(why).next("name its namespace with -n, or its revision with --revision")
-            })
-        }
-        (Some(_), more) => {
-            let why = format!(
-                "namespace {} has {} Deployments with the label app=istiod",
-                args.namespace,
-                more + 1
-            );
-            Err(CommandError {
-                exit: Exit::Usage,
-                ..CommandError::plain(why).next("name one with --revision")
-            })
-        }
-    }
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let mut one = place.only(items, args.revision.as_deref())?;
+    // Items of a list have no kind of their own.
+    one["kind"] = "Deployment".into();
+    Ok(one)
 }
 
 async fn count(operator: &Operator, kind: &UnservedKind) -> Result<Option<u64>, String> {

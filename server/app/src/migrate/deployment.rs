@@ -24,6 +24,11 @@ impl Setting {
     fn new(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), value: Some(value.to_owned()), from: String::new() }
     }
+    /// Returns where the value comes from, and not the value: what is not known may be a secret.
+    #[must_use]
+    pub fn hidden(&self) -> String {
+        self.value.as_ref().map_or_else(|| format!("from {}", self.from), |_| "set".to_owned())
+    }
     /// Returns the value for people.
     #[must_use]
     pub fn shown(&self) -> String {
@@ -55,6 +60,17 @@ impl Istiod {
         let container = container(deployment)
             .ok_or_else(|| format!("Deployment {name} has no container with the argument `{COMMAND}`"))?;
         Ok(Self { flags: flags(&args(container)), variables: variables(container), name })
+    }
+    /// Returns the revision in the labels of a Deployment.
+    #[must_use]
+    pub fn revision_of(deployment: &Value) -> Option<&str> {
+        deployment.pointer("/metadata/labels/istio.io~1rev")?.as_str()
+    }
+    /// Returns the name of the ConfigMap with the mesh configuration.
+    #[must_use]
+    pub fn mesh_map(&self) -> String {
+        let revision = self.value("REVISION").filter(|revision| !["", "default"].contains(revision));
+        revision.map_or_else(|| "istio".to_owned(), |revision| format!("istio-{revision}"))
     }
     /// Whether a document is a Deployment of an istiod.
     #[must_use]

@@ -5,7 +5,7 @@ use super::{Row, rows};
 rows! {
     /// Every flag of istiod, by name without dashes.
     TABLE:
-    "registries" Honoured ["kubernetes"] "`--registries`, in the same format; `Mock` is refused";
+    "registries" Honoured ["kubernetes", "consul", "kubernetes,consul", "consul,kubernetes"] "`--registries`, in the same format; `Mock` is refused";
     "clusterRegistriesNamespace" OtherName [] "`systemNamespace`: Secrets of remote clusters are read there";
     "kubeconfig" Honoured [] "`--kubeconfig`";
     "meshConfig" OtherName [] "the ConfigMap `istio` of `systemNamespace` is read; a file has no effect, `settings` replaces its fields";

@@ -1,7 +1,7 @@
 //! The mesh configuration: which fields Tributary reads is decided by its own reader, [`Mesh::read`]; the table gives the reasons for the others.
 
 use serde_json::Value;
-use tributary_kubernetes::mesh::Mesh;
+use tributary_kubernetes::mesh::{Fault, Mesh};
 
 use super::{Item, Outcome, Row, rows};
 
@@ -13,6 +13,9 @@ pub struct MeshTexts {
     /// Key `meshNetworks`.
     pub networks: Option<String>,
 }
+
+/// Key of the networks in the ConfigMap.
+const NETWORKS: &str = "meshNetworks";
 
 rows! {
     /// Fields that are not read, by their beginning; the longest beginning of a name counts.
@@ -62,18 +65,8 @@ rows! {
 #[must_use]
 pub fn check(texts: &MeshTexts) -> Vec<Item> {
     let read = Mesh::read(texts.mesh.as_deref(), texts.networks.as_deref());
-    let mut out: Vec<Item> = read
-        .faults
-        .iter()
-        .map(|fault| {
-            item(
-                fault.field.as_str(),
-                String::new(),
-                Outcome::Refused,
-                format!("it is not valid: {}", fault.why),
-            )
-        })
-        .collect();
+    let broken = parse(texts.mesh.as_deref()).is_err();
+    let mut out: Vec<Item> = read.faults.iter().map(|fault| not_valid(fault, broken)).collect();
     let bad = |name: &str| read.faults.iter().any(|fault| fault.field.as_str() == name);
     let tree = tree(texts.mesh.as_deref());
     for (name, value) in tree.as_object().into_iter().flatten() {
@@ -82,12 +75,19 @@ pub fn check(texts: &MeshTexts) -> Vec<Item> {
             out.push(item(name, short(value), Outcome::Honoured, "the same field is read".to_owned()));
         }
     }
-    if texts.networks.as_deref().is_some_and(|text| !text.trim().is_empty()) && !bad("meshNetworks") {
-        out.push(item("meshNetworks", String::new(), Outcome::Honoured, "the same key is read".to_owned()));
+    if texts.networks.as_deref().is_some_and(|text| !text.trim().is_empty()) && !bad(NETWORKS) {
+        out.push(item(NETWORKS, String::new(), Outcome::Honoured, "the same key is read".to_owned()));
     }
     out.extend(read.ignored.iter().map(|name| not_read(name, &tree)));
     out.sort_by(|a, b| a.name.cmp(&b.name));
+    out.dedup();
     out
+}
+
+/// A text that cannot be read is one fault, which the reader has for each field.
+fn not_valid(fault: &Fault, broken: bool) -> Item {
+    let name = if broken && fault.field.as_str() != NETWORKS { "mesh" } else { fault.field.as_str() };
+    item(name, String::new(), Outcome::Refused, format!("it is not valid: {}", fault.why))
 }
 
 fn not_read(ignored: &str, tree: &Value) -> Item {
@@ -96,13 +96,12 @@ fn not_read(ignored: &str, tree: &Value) -> Item {
     let Some(row) = find(name) else {
         return item(name, value, Outcome::Unknown, "the field has no effect".to_owned());
     };
-    let (outcome, _) = row.judge(Some(&value));
+    let outcome = row.judge(Some(&value));
     item(name, value, outcome, row.here.to_owned())
 }
 
 fn item(name: &str, value: String, outcome: Outcome, here: String) -> Item {
-    let lost = matches!(outcome, Outcome::Refused | Outcome::Unknown);
-    Item { what: "mesh", name: name.to_owned(), value, outcome, here, lost }
+    Item::new("mesh", name, value, outcome, here)
 }
 
 /// Returns the row with the longest beginning of a field's path.
@@ -115,9 +114,13 @@ pub fn find(name: &str) -> Option<&'static Row> {
 
 /// Returns the document, or nothing if it cannot be read: its fault is an item already.
 pub(super) fn tree(text: Option<&str>) -> Value {
+    parse(text).unwrap_or_default()
+}
+
+fn parse(text: Option<&str>) -> Result<Value, serde_saphyr::Error> {
     // As the reader does: `OFF` is a text.
     let options = serde_saphyr::options! { strict_booleans: true };
-    text.and_then(|text| serde_saphyr::from_str_with_options(text, options).ok()).unwrap_or_default()
+    text.map_or(Ok(Value::Null), |text| serde_saphyr::from_str_with_options(text, options))
 }
 
 /// Returns a value for people: long ones are not repeated.

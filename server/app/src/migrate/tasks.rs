@@ -1,11 +1,13 @@
 //! What an istiod does beside discovery, and whether it is in use: by its variables, its mesh configuration, and the objects of its cluster.
 
+use serde_json::Value;
+
 use super::deployment::Istiod;
 use super::mesh::{MeshTexts, tree};
 use super::{Counted, Item, Outcome, plain};
 
 /// Something that an istiod does and Tributary does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Task {
     /// Short name.
     pub name: &'static str,
@@ -13,61 +15,50 @@ pub struct Task {
     pub when: &'static str,
     /// What follows.
     pub here: &'static str,
+    /// Whether this istiod does it.
+    used: fn(&Uses<'_>) -> bool,
 }
 
-/// Every task.
-pub const TASKS: &[Task] = &[
-    Task {
-        name: "injection",
-        when: "unless `INJECT_ENABLED` is `false`",
-        here: "no sidecar is injected into pods: keep an istiod for its webhook, or write the sidecars into the pods",
-    },
-    Task {
-        name: "validation",
-        when: "unless `VALIDATION_WEBHOOK_CONFIG_NAME` is empty",
-        here: "no webhook refuses invalid objects: `tributary analyze -f DIR` checks them in CI, and an invalid object keeps its last valid version",
-    },
-    Task {
-        name: "ca",
-        when: "unless `ENABLE_CA_SERVER` is `false` or `EXTERNAL_CA` is set",
-        here: "no certificates are signed, and the root is not written to namespaces: keep an istiod as CA, or use cert-manager with istio-csr, or SPIRE",
-    },
-    Task {
-        name: "gateways",
-        when: "unless `PILOT_ENABLE_GATEWAY_API` and `ingressControllerMode` are off and no Gateway is there",
-        here: "ingress and egress gateways, gateway-api and Ingresses are not served, and no gateway is deployed: leave their proxies at an istiod. East-west gateways are served",
-    },
-    Task {
-        name: "dns",
-        when: "if `ISTIO_META_DNS_CAPTURE` is set in `defaultConfig.proxyMetadata`",
-        here: "agents receive no name table: hosts that only ServiceEntries declare need another DNS",
-    },
-    Task {
-        name: "telemetry",
-        when: "if `defaultProviders` of the mesh configuration is set, or a Telemetry is there",
-        here: "Envoy's own statistics and access logs are served; metrics with labels of source and destination, and metadata of peers, are not",
-    },
-    Task {
-        name: "ambient",
-        when: "if `PILOT_ENABLE_AMBIENT` is `true`",
-        here: "ztunnels and waypoints are not served: leave them at an istiod",
-    },
-    Task {
-        name: "registration",
-        when: "if WorkloadGroups are there, unless `PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION` is `false`",
-        here: "no WorkloadEntry is written when a machine connects, and its health is not followed: write WorkloadEntries",
-    },
-    Task {
-        name: "cni",
-        when: "if `PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS` is `true`",
-        here: "no node is untainted when its CNI is ready: keep an istiod, or use init containers",
-    },
-    Task {
-        name: "status",
-        when: "if `PILOT_ENABLE_ANALYSIS`, or a gateway-api Gateway is there",
-        here: "no status is written to objects; `tributary get policies -o wide` and `tributary analyze` show it",
-    },
-];
+/// Declares the tasks: name, when an istiod does it, what follows, whether it does.
+macro_rules! tasks {
+    ($($name:literal, $when:literal, $here:literal, $used:expr;)*) => {
+        /// Every task.
+        pub const TASKS: &[Task] = &[$(Task { name: $name, when: $when, here: $here, used: $used }),*];
+    };
+}
+
+tasks! {
+    "injection", "unless `INJECT_ENABLED` is `false`",
+        "no sidecar is injected into pods: keep an istiod for its webhook, or write the sidecars into the pods",
+        |uses| !uses.is("INJECT_ENABLED", "false");
+    "validation", "unless `VALIDATION_WEBHOOK_CONFIG_NAME` is empty",
+        "no webhook refuses invalid objects: `tributary analyze -f DIR` checks them in CI, and an invalid object keeps its last valid version",
+        |uses| !uses.is("VALIDATION_WEBHOOK_CONFIG_NAME", "");
+    "ca", "unless `ENABLE_CA_SERVER` is `false` or `EXTERNAL_CA` is set",
+        "no certificates are signed, and the root is not written to namespaces: keep an istiod as CA, or use cert-manager with istio-csr, or SPIRE",
+        |uses| !uses.is("ENABLE_CA_SERVER", "false") && uses.is_empty("EXTERNAL_CA");
+    "gateways", "unless `PILOT_ENABLE_GATEWAY_API` and `ingressControllerMode` are off and no Gateway is there",
+        "ingress and egress gateways, gateway-api and Ingresses are not served, and no gateway is deployed: leave their proxies at an istiod. East-west gateways are served",
+        |uses| uses.gateways();
+    "dns", "if `ISTIO_META_DNS_CAPTURE` is set in `defaultConfig.proxyMetadata`",
+        "agents receive no name table: hosts that only ServiceEntries declare need another DNS",
+        |uses| uses.mesh["defaultConfig"]["proxyMetadata"]["ISTIO_META_DNS_CAPTURE"] == "true";
+    "telemetry", "if `defaultProviders` of the mesh configuration is set, or a Telemetry is there",
+        "Envoy's own statistics and access logs are served; metrics with labels of source and destination, and metadata of peers, are not",
+        |uses| uses.mesh.get("defaultProviders").is_some() || uses.has("Telemetry") == Some(true);
+    "ambient", "if `PILOT_ENABLE_AMBIENT` is `true`",
+        "ztunnels and waypoints are not served: leave them at an istiod",
+        |uses| uses.is("PILOT_ENABLE_AMBIENT", "true");
+    "registration", "if WorkloadGroups are there, unless `PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION` is `false`",
+        "no WorkloadEntry is written when a machine connects, and its health is not followed: write WorkloadEntries",
+        |uses| !uses.is("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", "false") && uses.has("WorkloadGroup") == Some(true);
+    "cni", "if `PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS` is `true`",
+        "no node is untainted when its CNI is ready: keep an istiod, or use init containers",
+        |uses| uses.is("PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS", "true");
+    "status", "if `PILOT_ENABLE_ANALYSIS`, or a gateway-api Gateway is there",
+        "no status is written to objects; `tributary get policies -o wide` and `tributary analyze` show it",
+        |uses| uses.is("PILOT_ENABLE_ANALYSIS", "true") || uses.has("Gateway.gateway.networking.k8s.io") == Some(true);
+}
 
 /// Kind that Tributary does not serve, or not in full.
 #[derive(Debug, PartialEq, Eq)]
@@ -143,73 +134,39 @@ pub const KINDS: &[UnservedKind] = &[
 /// Returns a line for each task and each kind with objects.
 #[must_use]
 pub fn check(istiod: &Istiod, texts: &MeshTexts, counts: &[Counted]) -> Vec<Item> {
-    let uses = Uses { istiod, texts, counts };
-    let tasks = TASKS.iter().map(|task| {
-        let used = uses.of(task.name);
-        let outcome = if used { Outcome::Refused } else { Outcome::NoEffectNeeded };
-        let value = if used { "in use" } else { "not in use" }.to_owned();
-        let here = if used { task.here.to_owned() } else { format!("an istiod does it {}", task.when) };
-        Item { what: "task", name: task.name.to_owned(), value, outcome, here, lost: used }
-    });
-    tasks.chain(counts.iter().map(of_kind)).collect()
+    let uses = Uses { istiod, mesh: tree(texts.mesh.as_deref()), counts };
+    TASKS.iter().map(|task| of_task(task, &uses)).chain(counts.iter().map(of_kind)).collect()
+}
+
+fn of_task(task: &Task, uses: &Uses<'_>) -> Item {
+    let (value, outcome, here) = match (task.used)(uses) {
+        true => ("in use", Outcome::Refused, task.here.to_owned()),
+        false => ("not in use", Outcome::NoEffectNeeded, format!("an istiod does it {}", task.when)),
+    };
+    Item::new("task", task.name, value.to_owned(), outcome, here)
 }
 
 fn of_kind((kind, count): &Counted) -> Item {
-    let name = kind.name.to_owned();
-    match count {
-        Ok(Some(number @ 1..)) => {
-            let here = kind.here.to_owned();
-            Item {
-                what: "kind",
-                name,
-                value: number.to_string(),
-                outcome: Outcome::Refused,
-                here,
-                lost: true,
-            }
-        }
-        Ok(count) => {
-            let value = if count.is_some() { "0" } else { "not installed" }.to_owned();
-            let here = "no object is there".to_owned();
-            Item { what: "kind", name, value, outcome: Outcome::NoEffectNeeded, here, lost: false }
-        }
+    let (value, outcome, here) = match count {
+        Ok(Some(number @ 1..)) => (number.to_string(), Outcome::Refused, kind.here.to_owned()),
+        Ok(Some(0)) => ("0".to_owned(), Outcome::NoEffectNeeded, "no object is there".to_owned()),
+        Ok(None) => ("not installed".to_owned(), Outcome::NoEffectNeeded, "no object is there".to_owned()),
         Err(why) => {
             let here = format!("cannot be counted: {why}; grant `list`, or look for them yourself");
-            Item { what: "kind", name, value: String::new(), outcome: Outcome::Unknown, here, lost: true }
+            (String::new(), Outcome::Unknown, here)
         }
-    }
+    };
+    Item::new("kind", kind.name, value, outcome, here)
 }
 
+/// What decides whether a task is in use.
 struct Uses<'a> {
     istiod: &'a Istiod,
-    texts: &'a MeshTexts,
+    mesh: Value,
     counts: &'a [Counted],
 }
 
 impl Uses<'_> {
-    fn of(&self, task: &str) -> bool {
-        match task {
-            "injection" => !self.is("INJECT_ENABLED", "false"),
-            "validation" => !self.is("VALIDATION_WEBHOOK_CONFIG_NAME", ""),
-            "ca" => !self.is("ENABLE_CA_SERVER", "false") && self.is_empty("EXTERNAL_CA"),
-            "gateways" => self.gateways(),
-            "dns" => self.mesh().to_string().contains("ISTIO_META_DNS_CAPTURE\":\"true"),
-            "telemetry" => {
-                self.mesh().get("defaultProviders").is_some() || self.has("Telemetry").unwrap_or(false)
-            }
-            "ambient" => self.is("PILOT_ENABLE_AMBIENT", "true"),
-            "registration" => {
-                !self.is("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", "false")
-                    && self.has("WorkloadGroup").unwrap_or(false)
-            }
-            "cni" => self.is("PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS", "true"),
-            "status" => {
-                self.is("PILOT_ENABLE_ANALYSIS", "true")
-                    || self.has("Gateway.gateway.networking.k8s.io").unwrap_or(false)
-            }
-            _ => true,
-        }
-    }
     /// Without a cluster to look at, gateways count as in use unless they are turned off.
     fn gateways(&self) -> bool {
         let names =
@@ -218,11 +175,8 @@ impl Uses<'_> {
         if !found.is_empty() {
             return found.contains(&true);
         }
-        let ingress = self.mesh().get("ingressControllerMode").is_none_or(|mode| mode != "OFF");
+        let ingress = self.mesh.get("ingressControllerMode").is_none_or(|mode| mode != "OFF");
         ingress || !self.is("PILOT_ENABLE_GATEWAY_API", "false")
-    }
-    fn mesh(&self) -> serde_json::Value {
-        tree(self.texts.mesh.as_deref())
     }
     /// Whether objects of a kind are there; `None` if that is not known.
     fn has(&self, name: &str) -> Option<bool> {

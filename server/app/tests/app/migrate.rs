@@ -54,6 +54,44 @@ async fn migrate_check_ends_by_what_would_be_lost() {
     assert!(out.starts_with("WHAT ") && out.contains("ENABLE_CA_SERVER"), "{out}");
     let (_, out, _) = check(&[&args[..], &["--lost", "-o", "name"]].concat()).await;
     assert_eq!(out, "");
+
+    std::fs::write(
+        &alone,
+        text.replace("INJECT_ENABLED", "INJECT_ENABLED, value: 'false'}, {name: NEW_PASSWORD"),
+    )
+    .unwrap();
+    let (exit, out, talk) = check(&[&args[..], &["--lost"]].concat()).await;
+    assert_eq!(exit, Exit::No, "an unknown name needs a look: {talk}");
+    assert!(
+        talk.contains("0 lines are in use and would be lost without an istiod, and 1 are unknown"),
+        "{talk}"
+    );
+    assert!(out.contains("NEW_PASSWORD") && !out.contains("false"), "{out}");
+}
+
+#[tokio::test]
+async fn revision_chooses_an_istiod_and_its_mesh_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = |name: &str, revision: &str| {
+        format!(
+            "kind: Deployment\nmetadata: {{name: {name}, namespace: a, labels: {{istio.io/rev: {revision}}}}}\n\
+             spec: {{template: {{spec: {{containers: [{{args: [discovery], env: [{{name: REVISION, value: {revision}}}]}}]}}}}}}\n---\n\
+             kind: ConfigMap\nmetadata: {{name: istio-{revision}}}\ndata: {{mesh: 'trustDomain: {revision}.test'}}\n---\n"
+        )
+    };
+    let both = folder.path().join("both.yaml");
+    std::fs::write(&both, one("istiod-a", "blue") + &one("istiod-b", "green")).unwrap();
+    let file = both.to_str().unwrap();
+    let (_, out, talk) = check(&["-f", file, "--revision", "green", "-o", "json"]).await;
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {talk}"));
+    assert_eq!(report["deployment"], "a/istiod-b");
+    assert!(out.contains("green.test") && !out.contains("blue.test"), "{out}");
+    let (exit, _, talk) = check(&["-f", file]).await;
+    assert_eq!(exit, Exit::Usage);
+    assert!(talk.contains("their revisions are blue, green") && talk.contains("--revision"), "{talk}");
+    let (exit, _, talk) = check(&["-f", file, "--revision", "red"]).await;
+    assert_eq!(exit, Exit::NotFound);
+    assert!(talk.contains("no Deployment of an istiod with revision red"), "{talk}");
 }
 
 #[tokio::test]
@@ -68,7 +106,7 @@ async fn migrate_check_refuses_files_without_one_istiod() {
     let twice = file("twice.yaml", &format!("{sample}\n---\n{sample}"));
     for (path, exit, text) in [
         (file("none.yaml", "kind: Deployment\n"), Exit::NotFound, "has no Deployment of an istiod"),
-        (twice, Exit::Usage, "has 2 Deployments of an istiod"),
+        (twice, Exit::Usage, "has more than one Deployment of an istiod"),
         (file("bad.yaml", "a: [\n"), Exit::Failed, "bad.yaml: "),
         (folder.path().join("absent.yaml").display().to_string(), Exit::Failed, "absent.yaml: "),
     ] {

@@ -7,6 +7,7 @@
 pub mod about;
 pub mod access;
 pub mod backend;
+mod connections;
 pub mod console;
 pub mod debug;
 pub mod events;

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::connections::Proof;
 use super::remote::{self, PeerNames};
 use super::routes::{self, Access, Route};
 use super::{Shared, Surface};
@@ -27,11 +28,16 @@ pub async fn check_access(State(shared): State<Shared>, request: Request, next: 
             let headers = request.headers().clone();
             admit(&shared, route, (peer, headers)).await
         }
-        Ok(_) => Ok(()),
+        Ok(route) => Ok(route),
         Err((status, why)) => Err((status, why.to_owned())),
     };
+    if let (Ok(route), Some(proof)) = (&admitted, request.extensions().get::<Proof>())
+        && proves(shared.surface, route)
+    {
+        proof.give();
+    }
     let mut response = match admitted {
-        Ok(()) => next.run(request).await,
+        Ok(_) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
     let is_unproven = response.status() == StatusCode::UNAUTHORIZED;
@@ -58,11 +64,11 @@ type Refusal = (StatusCode, &'static str);
 /// On the remote admin listener, requires an operator with the right for this route; every change is logged with its operator.
 async fn admit(
     shared: &Shared,
-    route: &Route,
+    route: &'static Route,
     (peer, headers): (PeerNames, HeaderMap),
-) -> Result<(), remote::Refusal> {
-    if !matches!(route.access, Access::Loopback | Access::Scrape) {
-        return Ok(());
+) -> Result<&'static Route, remote::Refusal> {
+    if is_open(route) {
+        return Ok(route);
     }
     let Some(access) = &shared.remote else {
         return Err((StatusCode::FORBIDDEN, "no operator may use this listener\n".to_owned()));
@@ -71,7 +77,17 @@ async fn admit(
     if route.changes {
         tracing::info!(user = %user.name, path = route.path, "change requested by a remote operator");
     }
-    Ok(())
+    Ok(route)
+}
+
+/// Whether an admitted request for a route shows that its connection is that of an operator.
+fn proves(surface: Surface, route: &Route) -> bool {
+    route.access == Access::Loopback || surface == Surface::Remote && !is_open(route)
+}
+
+/// Whether a route needs no operator on any listener.
+fn is_open(route: &Route) -> bool {
+    !matches!(route.access, Access::Loopback | Access::Scrape)
 }
 
 fn judge(surface: Surface, request: &Request) -> Result<&'static Route, Refusal> {

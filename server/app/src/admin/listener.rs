@@ -11,7 +11,6 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,6 +18,7 @@ use tower::Service as _;
 use tributary_xds::transport::tls::{self, Tls};
 
 use super::access::Peer;
+use super::connections::{Connections, Seat};
 use super::remote::PeerNames;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
@@ -54,7 +54,7 @@ impl Listener {
     }
     /// Serves over TLS where there are certificates.
     pub async fn serve_with(self, router: Router, tls: Option<Arc<Tls>>, stop: CancellationToken) {
-        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let connections = Connections::new(MAX_CONNECTIONS);
         let tasks = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
@@ -66,11 +66,13 @@ impl Listener {
                 continue;
             };
             // Beyond the bound a connection is closed at once.
-            let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
-            let serving = accepted_connection((stream, peer), tls.clone(), router.clone(), stop.clone());
+            let Some(seat) = connections.enter() else { continue };
+            let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
             tasks.spawn(async move {
-                serving.await;
-                drop(slot);
+                tokio::select! {
+                    () = seat.evicted.cancelled() => {}
+                    () = accepted_connection((stream, peer), tls, router, (&seat, stop)) => {}
+                }
             });
         }
         tasks.close();
@@ -99,9 +101,11 @@ async fn accepted_connection(
     (stream, peer): (TcpStream, SocketAddr),
     tls: Option<Arc<Tls>>,
     router: Router,
-    stop: CancellationToken,
+    (seat, stop): (&Seat, CancellationToken),
 ) {
-    let Some(tls) = tls else { return connection(stream, (peer, PeerNames::default()), router, stop).await };
+    let Some(tls) = tls else {
+        return connection(stream, (peer, PeerNames::default()), router, (seat, stop)).await;
+    };
     let accept = TlsAcceptor::from(tls.current()).accept(stream);
     let accepted = tokio::select! {
         () = stop.cancelled() => return,
@@ -110,18 +114,20 @@ async fn accepted_connection(
     let Ok(Ok(stream)) = accepted else { return };
     let chain = stream.get_ref().1.peer_certificates();
     let names = chain.and_then(|chain| chain.first()).map(tls::names).unwrap_or_default();
-    connection(stream, (peer, PeerNames(names.into())), router, stop).await;
+    connection(stream, (peer, PeerNames(names.into())), router, (seat, stop)).await;
 }
 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     (peer, names): (SocketAddr, PeerNames),
     router: Router,
-    stop: CancellationToken,
+    (seat, stop): (&Seat, CancellationToken),
 ) {
+    let proof = seat.proof.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(names.clone());
+        request.extensions_mut().insert(proof.clone());
         router.clone().call(request)
     });
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -138,7 +144,31 @@ async fn connection(
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    #[tokio::test]
+    async fn idle_connections_keep_no_other_out() {
+        let listener = Listener::bind("admin.listen", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (address, stop) = (listener.address, CancellationToken::new());
+        let router = Router::new().route("/", axum::routing::get(|| async { "served" }));
+        let serving = tokio::spawn(listener.serve(router, stop.clone()));
+        let mut idle = Vec::new();
+        for _ in 0..=MAX_CONNECTIONS {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        // The oldest was accepted first: it is closed once all are accepted.
+        assert_eq!(idle[0].read(&mut [0]).await.unwrap_or(0), 0);
+        let mut late = TcpStream::connect(address).await.unwrap();
+        late.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        late.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("served"), "{answer}");
+        stop.cancel();
+        drop(idle);
+        serving.await.unwrap();
+    }
 
     #[tokio::test]
     async fn address_that_cannot_be_bound_has_a_code_and_a_next_step() {

@@ -1,0 +1,102 @@
+//! Connections of one listener, bounded in number.
+//!
+//! `listener` takes a seat for each accepted connection. When all are taken, the oldest connection that has not proved itself makes way, so
+//! that peers without credentials cannot keep operators out. `access` marks a connection as proven with the first request that it admits
+//! to a route that is not open.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Whether a connection has proved itself, set on every request by the listener.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Proof(Arc<AtomicBool>);
+
+impl Proof {
+    /// Marks the connection as proven, until it ends.
+    pub(super) fn give(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    fn is_given(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Seats of a listener.
+#[derive(Debug)]
+pub(super) struct Connections {
+    most: usize,
+    all: Mutex<All>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    next: u64,
+    /// By number, which is the order of acceptance.
+    seats: BTreeMap<u64, (Proof, CancellationToken)>,
+}
+
+/// Seat of an open connection; dropping it frees the seat.
+#[derive(Debug)]
+pub(super) struct Seat {
+    connections: Arc<Connections>,
+    number: u64,
+    /// Whether the connection has proved itself.
+    pub(super) proof: Proof,
+    /// Cancelled when the connection has to make way.
+    pub(super) evicted: CancellationToken,
+}
+
+impl Connections {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, all: Mutex::default() })
+    }
+    /// Takes a seat, that of the oldest unproven connection if there is no free one; `None` if all have proved themselves.
+    pub(super) fn enter(self: &Arc<Self>) -> Option<Seat> {
+        let mut all = self.lock();
+        if all.seats.len() >= self.most {
+            let oldest =
+                all.seats.iter().find(|(_, (proof, _))| !proof.is_given()).map(|(number, _)| *number)?;
+            if let Some((_, evicted)) = all.seats.remove(&oldest) {
+                evicted.cancel();
+            }
+        }
+        let (proof, evicted) = (Proof::default(), CancellationToken::new());
+        let number = all.next;
+        all.next += 1;
+        all.seats.insert(number, (proof.clone(), evicted.clone()));
+        Some(Seat { connections: Arc::clone(self), number, proof, evicted })
+    }
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.connections.lock().seats.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_unproven_connection_makes_way() {
+        let connections = Connections::new(2);
+        let (first, second) = (connections.enter().unwrap(), connections.enter().unwrap());
+        first.proof.give();
+        let third = connections.enter().unwrap();
+        assert!(second.evicted.is_cancelled() && !first.evicted.is_cancelled());
+        third.proof.give();
+        assert!(connections.enter().is_none(), "proven connections stay");
+        drop(second);
+        assert!(connections.enter().is_none(), "an evicted connection has no seat to free");
+        drop(first);
+        let fourth = connections.enter().unwrap();
+        assert!(!third.evicted.is_cancelled() && !fourth.evicted.is_cancelled());
+    }
+}

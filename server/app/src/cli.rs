@@ -36,7 +36,7 @@ pub mod watch;
 
 use std::io::IsTerminal as _;
 
-pub use console::Console;
+pub use console::{Console, harmless};
 pub use server::Server;
 
 use crate::args::Command;

@@ -29,7 +29,7 @@ pub fn run(extensions: Extensions) -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if !failure.message.is_empty() {
-                eprintln!("tributary: {failure}");
+                eprintln!("tributary: {}", cli::harmless(&failure.to_string(), false));
             }
             failure.exit.into()
         }

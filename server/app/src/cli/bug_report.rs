@@ -1,7 +1,7 @@
 //! `tributary bug-report`: an archive with what a maintainer needs to know of a server, and no secret.
 //!
 //! Every document of the admin surface without parameters, metrics, versions, the result of the checks and the running configuration.
-//! Each part is bounded in time and size and passes through [`redacted`]; a part that cannot be read is a note in the archive, not a
+//! Each part is bounded in time and size and passes through [`redacted_document`]; a part that cannot be read is a note in the archive, not a
 //! failure of the command.
 
 use std::io::Write as _;
@@ -11,10 +11,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use tar::{Builder, Header};
+use tributary_model::Code;
 
 use super::check::read;
 use super::get::document;
-use super::redact::redacted;
+use super::redact::{redacted, redacted_document};
 use super::{Console, Server};
 use crate::admin::ROUTES;
 use crate::args::{BugReportArgs, Output};
@@ -83,11 +84,11 @@ impl Parts {
             return self
                 .note(format!("{name}: left out, the archive has reached its bound of {MAX_ALL} bytes"));
         }
-        let content = cut(text);
-        if content.1 {
+        // A cut document cannot be read, so secrets are replaced first.
+        let (content, is_cut) = cut(redacted_document(&text));
+        if is_cut {
             self.note(format!("{name}: cut to {MAX_PART} bytes"));
         }
-        let content = redacted(&content.0);
         self.bytes += content.len();
         self.all.push(Part { name: name.to_owned(), content });
     }
@@ -158,10 +159,14 @@ async fn checks(parts: &mut Parts, servers: &[Server]) {
 }
 
 async fn of_server(parts: &mut Parts, server: &Server, folder: &str) {
-    let others = [("/readyz", [("verbose", Some(""))])];
-    for (path, query) in others {
-        let name = format!("{folder}{}.txt", path.trim_start_matches('/'));
-        parts.add(&name, text(server, path, &query).await);
+    let first = text(server, "/readyz", &[("verbose", Some(""))]).await;
+    let is_silent = first.as_ref().is_err_and(|failure| {
+        failure.exit == Exit::TimedOut || failure.code == Some(Code::SERVER_UNREACHABLE)
+    });
+    parts.add(&format!("{folder}readyz.txt"), first);
+    if is_silent {
+        return parts
+            .note(format!("{}: it does not answer, so nothing else was requested from it", server.url()));
     }
     parts.add(&format!("{folder}metrics.txt"), text(server, "/metrics", &[]).await);
     let documents = ROUTES.iter().filter(|route| !route.changes && route.path.starts_with("/debug/"));

@@ -63,14 +63,9 @@ fn render(args: &DiffArgs, list: &List<Value>, color: bool) -> Result<String, Co
             let is_headed = !args.no_headers && !list.items.is_empty();
             let clients =
                 if is_headed { format!("a is {}, b is {}\n", args.a, args.b) } else { String::new() };
-            Ok(tame(&clients) + &table)
+            Ok(clients + &table)
         }
     }
-}
-
-/// Replaces control characters of names.
-fn tame(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 fn table(items: &[DiffItem], wide: bool) -> Table {

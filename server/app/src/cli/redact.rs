@@ -2,11 +2,13 @@
 //!
 //! Documents of the server hold none in fields of their own; texts of clients (NACK), of sources (errors) and values that an operator wrote
 //! into a configuration may. What looks like a credential is replaced: tokens in JWT form, values of fields and headers that are named
-//! after one, PEM blocks of keys, and users in URLs. `bug-report` passes everything through it.
+//! after one, PEM blocks of keys, and users in URLs. In JSON, what a header or a tag with such a name is compared with or set to is replaced
+//! too. `bug-report` passes everything through it.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
+use serde_json::Value;
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[redacted]";
@@ -29,11 +31,60 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     texts.iter().filter_map(|text| Regex::new(text).ok()).collect()
 });
 
+/// Names of headers, tags and labels whose values are secrets, as their last part. A label has a URL without its punctuation, so the name
+/// decides there.
+static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let names = r"(?i)(?:^|[_.-])(?:authorization|(?:set-)?cookie|pass|pw|pwd|passphrase|credentials?|dsn|connection[_-]?string|(?:db|database|redis|mongo|amqp)[_-]?ur[il])$";
+    Regex::new(names).ok()
+});
+/// Fields with the text that a header is compared with, or that a tag is set to.
+const TEXTS: [&str; 6] = ["exact", "prefix", "regex", "literal", "value", "defaultValue"];
+
+/// Returns a JSON document without what looks like a secret; any other text as [`redacted`] does.
+#[must_use]
+pub fn redacted_document(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(mut document) => {
+            redact(&mut document, false);
+            redacted(&document.to_string())
+        }
+        Err(_) => redacted(text),
+    }
+}
+
+/// Redacts below a value. `named` if the field that has the value is named after a secret.
+fn redact(value: &mut Value, named: bool) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let is_secret =
+                    is_secret(name) || named && TEXTS.contains(&name.as_str()) || name == "literal";
+                redact(value, is_secret);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(item, named)),
+        Value::String(text) if named && !text.is_empty() => REDACTED.clone_into(text),
+        _ => {}
+    }
+}
+
+/// Whether a field, a header or a label is named after a secret.
+fn is_secret(name: &str) -> bool {
+    let of_header = ["token", "password", "passwd", "secret", "api-key", "api_key", "apikey"];
+    let lower = name.to_ascii_lowercase();
+    let ends = |end: &&str| lower.ends_with(*end) && lower.len() > end.len();
+    of_header.iter().any(|end| ends(&end)) || NAMES.as_ref().is_some_and(|names| names.is_match(name))
+}
+
 /// Returns the text without what looks like a secret.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     PATTERNS.iter().fold(text.to_owned(), |text, pattern| {
         let replace = |found: &Captures<'_>| {
+            // the server has replaced it already
+            if found[0].ends_with(REDACTED.trim_end_matches(']')) {
+                return found[0].to_owned();
+            }
             let stays = found.get(1).map_or("", |group| group.as_str());
             let at = if stays.ends_with("://") { "@" } else { "" };
             format!("{stays}{REDACTED}{at}")
@@ -76,6 +127,38 @@ mod tests {
                 assert!(!shown.contains(secret), "{text}: {shown}");
             }
         }
+    }
+
+    #[test]
+    fn texts_of_headers_tags_and_labels_with_secrets_are_replaced() {
+        let document = serde_json::json!({
+            "match": [{"headers": {
+                "cookie": {"exact": "session=s3cr3t"}, "Authorization": {"regex": "s3cr3t.*"}, "x-api-key": {"prefix": "s3cr3t"},
+                "x-canary": {"exact": "always"},
+            }}],
+            "headers": {"request": {"set": {"cookie": "a=s3cr3t", "x-user-token": "s3cr3t", "x-canary": "yes"}}},
+            "customTags": {"pw": {"literal": "s3cr3t"}, "stage": {"literal": "s3cr3t"}, "user": {"header": "x-user"}},
+            "labels": {"db_url": "postgres---u-s3cr3t-h-x", "app": "pay", "my.pwd": "s3cr3t"},
+            "list": {"set-cookie": ["s3cr3t"]}, "tokens": {"audiences": ["mesh"]}, "secret": {"name": "east"},
+            "tokenFile": "/var/run/token", "password": REDACTED, "compass": "north",
+        });
+        let shown = redacted_document(&document.to_string());
+        assert!(!shown.contains("s3cr3t") && !shown.contains("]]\""), "{shown}");
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        for (pointer, stays) in [
+            ("/match/0/headers/x-canary/exact", "always"),
+            ("/headers/request/set/x-canary", "yes"),
+            ("/customTags/user/header", "x-user"),
+            ("/labels/app", "pay"),
+            ("/tokens/audiences/0", "mesh"),
+            ("/secret/name", "east"),
+            ("/tokenFile", "/var/run/token"),
+            ("/password", REDACTED),
+            ("/compass", "north"),
+        ] {
+            assert_eq!(shown.pointer(pointer).and_then(Value::as_str), Some(stays), "{pointer}");
+        }
+        assert_eq!(redacted_document("{cut: token: s3cr3t-1"), "{cut: token: [redacted]");
     }
 
     #[test]

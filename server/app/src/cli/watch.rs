@@ -30,8 +30,10 @@ pub async fn run(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> 
         match follower.ask(server).await {
             Ok(list) => {
                 let text = follower.take(&list, console)?;
-                if !text.is_empty() {
-                    console.data(&text)?;
+                match args.output {
+                    _ if text.is_empty() => {}
+                    Output::Json | Output::Yaml => console.data(&text)?,
+                    Output::Table | Output::Wide | Output::Name => console.redraw(&text)?,
                 }
             }
             Err(failure) if follower.seen.is_none() => return Err(failure),
@@ -107,8 +109,7 @@ impl<'a> Follower<'a> {
             return Ok(String::new());
         }
         self.drawn.clone_from(&text);
-        // A terminal is redrawn; elsewhere tables follow one another.
-        Ok(if console.terminal { format!("\u{1b}[H\u{1b}[2J\u{1b}[3J{text}") } else { text + "\n" })
+        Ok(text)
     }
     /// Returns a line for each added, modified or deleted item.
     fn changes(&mut self, list: &List<Value>) -> String {

@@ -243,6 +243,9 @@ async fn archive_of_a_server_that_is_silent_has_notes() {
     assert_eq!(exit, Ok(Exit::Partial));
     let parts = unpack(&path);
     let (_, notes) = parts.iter().find(|(name, _)| name.ends_with("/notes.txt")).unwrap();
-    assert!(notes.contains("metrics.txt: TRB0108"), "{notes}");
+    assert!(
+        notes.contains("readyz.txt: TRB0108") && notes.contains("it does not answer, so nothing else"),
+        "{notes}"
+    );
     world.server.stop().await;
 }

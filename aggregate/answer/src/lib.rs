@@ -54,10 +54,10 @@ pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, PortSet};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, endpoints_of, inline};
 pub use explain::{
-    AppliedRoutes, AppliedRule, Carrier, Explanation, Query, WhyNot, applied_routes, applied_rules, carrier,
-    connection_targets, connection_tls, endpoint_freshness, explain, explain_with, grpc_declared,
-    is_in_subset, leading_listeners, leading_parts, leading_resources, longest_wildcard, lost_destination,
-    received_subsets, requested_addresses, subsets_with, why_not, why_not_in,
+    AppliedRoutes, AppliedRule, Carrier, Explanation, Query, StepDocument, WhyNot, applied_routes,
+    applied_rules, carrier, connection_targets, connection_tls, endpoint_freshness, explain, explain_with,
+    grpc_declared, is_in_subset, leading_listeners, leading_parts, leading_resources, longest_wildcard,
+    lost_destination, received_subsets, requested_addresses, subsets_with, why_not, why_not_in,
 };
 pub use forwarding::{forwarding_listeners, forwarding_to};
 pub use grpc_route::{GrpcGap, grpc_routes};

@@ -242,6 +242,7 @@ codes! {
     556 THROUGH_GATEWAY "the client reaches the endpoint through gateways of its network" => "nothing; `crossNetwork: direct` if networks are flat";
     557 GATEWAY "the address is a gateway of a network" => "list all with `tributary get gateways`";
     558 PLAIN_BEHIND_ROUTER "an endpoint does not accept mesh TLS, which routers pass on" => "give its workload a sidecar with certificates of the mesh, and no PeerAuthentication of mode DISABLE";
+    559 REMOVED_BY_SOURCE "a registry had it, and has it no longer" => "see what happened at that time with `tributary get timeline`, then its source";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

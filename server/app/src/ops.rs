@@ -28,6 +28,7 @@ pub mod receipts;
 mod rejected;
 mod rejected_patches;
 pub mod removals;
+pub mod removed;
 pub mod report;
 pub mod resources;
 pub mod rights;

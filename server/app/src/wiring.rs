@@ -42,6 +42,7 @@ use crate::ops::clusters::board::Board;
 use crate::ops::clusters::objects::ClusterObjects;
 use crate::ops::clusters::tries::{ConfiguredTry, Tries};
 use crate::ops::receipts::Receipts;
+use crate::ops::removed::Removed;
 use crate::ops::{catalog_log, change_feed, client_log, cluster_log, start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
@@ -167,6 +168,7 @@ impl Bound {
             objects: ClusterObjects::default(),
             changes: ChangeFeed::default(),
             timeline: running.timeline().clone(),
+            removed: Removed::default(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(live.objects.clone().follow(handle.clone(), stop.clone()));
@@ -206,7 +208,8 @@ impl Bound {
         tasks.spawn(cluster_log::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(change_feed::run(Arc::clone(&live), stop.clone()));
         let timeline = || live.timeline.clone();
-        tasks.spawn(catalog_log::run(live.handle.clone(), timeline(), stop.clone()));
+        let catalog = (live.handle.clone(), Arc::clone(&live.clock));
+        tasks.spawn(catalog_log::run(catalog, timeline(), live.removed.clone(), stop.clone()));
         tasks.spawn(client_log::run(Arc::clone(&live.sessions), timeline(), stop.clone()));
         tasks.spawn(configured_credentials::run(
             credentials.0,

@@ -91,7 +91,7 @@ fn write(
 ) -> Result<(), CommandError> {
     let text = match output {
         Output::Json | Output::Yaml => document(output, &parse::<List<Value>>(body)?)?,
-        Output::Table | Output::Wide | Output::Name => tame(&prose(), console.color),
+        Output::Table | Output::Wide | Output::Name => prose(),
     };
     console.data(&text)?;
     metadata.notes.iter().for_each(|note| console.note(note));
@@ -100,12 +100,6 @@ fn write(
             .note("the answer may be incomplete: a registry has not synced; see `tributary get registries`");
     }
     Ok(())
-}
-
-/// Replaces control characters, which names from outside may contain.
-fn tame(text: &str, color: bool) -> String {
-    let keep = |c: char| !c.is_control() || c == '\n' || (color && c == '\u{1b}');
-    text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
 }
 
 fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {

@@ -26,6 +26,7 @@ use super::invalid;
 use super::receipts::Receipts;
 use super::rejected_patches::rejected_patches;
 use super::removals;
+use super::removed::Removed;
 use super::report::{self, CoreReport, Report};
 use super::resources::{self, ResourceRequest, Resources};
 use super::routes::{self, Routes};
@@ -79,6 +80,8 @@ pub struct LiveBackend {
     pub changes: ChangeFeed,
     /// The last changes.
     pub timeline: Timeline,
+    /// What the catalog has no longer.
+    pub removed: Removed,
 }
 
 impl LiveBackend {
@@ -305,7 +308,13 @@ impl AdminBackend for LiveBackend {
         client: Option<&str>,
     ) -> Explained {
         let catalog = self.handle.catalog();
+        let query: tributary_answer::Query = match endpoint.parse() {
+            Ok(query) => query,
+            Err(never) => match never {},
+        };
         let request = ExplainRequest {
+            removed: self.removed.of_endpoint(&query),
+            problems: self.problems(|_| true).await,
             of: PartOfService::read(&catalog, host, subset)?,
             catalog,
             endpoint: endpoint.to_owned(),
@@ -331,12 +340,12 @@ impl AdminBackend for LiveBackend {
     }
     async fn why_not(&self, host: &str, subset: Option<&str>, client: &str) -> Explained {
         let (catalog, sessions, now) = (self.handle.catalog(), Arc::clone(&self.sessions), self.clock.now());
-        let (host, client) = (host.to_owned(), client.to_owned());
+        let (host, client, removed) = (host.to_owned(), client.to_owned(), self.removed.clone());
         let subset = explain::subset(subset)?;
         let problems = self.problems(invalid::may_declare).await;
         let of = move || {
             let of = (&*host, subset.as_ref());
-            Some(explain::why_not(&catalog, &sessions, of, &client, &problems, now))
+            Some(explain::why_not(&catalog, &sessions, of, &client, (&problems, &removed), now))
         };
         run_blocking(of).await.unwrap_or_else(|| Err("the explanation failed".to_owned()))
     }

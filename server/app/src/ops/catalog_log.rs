@@ -1,10 +1,11 @@
-//! Adds changes of the served catalog to the timeline: services, endpoints, and their health.
+//! Adds changes of the served catalog to the timeline: services, endpoints, and their health; and what was removed to [`Removed`].
 //!
 //! Started with the server. It compares generations as a subscriber of the catalog, apart from the task that wakes clients, so no client
 //! waits for it. The cost follows the change: groups of endpoints that two generations share are not walked. Generations within
 //! [`PACE`] are one entry.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,8 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tributary_model::{
     AddressRef, EndpointGroup, EndpointSource, Health, PortNumber, PortView, RegistryName, ServiceView,
 };
+use tributary_registry_api::Clock;
 use tributary_runtime::{ClusterScope, Handle, ScopeChange};
 
+use super::removed::{Address, Removals, Removed, RemovedEndpoint, RemovedHost};
 use super::timeline::{MOST_HOSTS, Timeline};
 use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
 
@@ -24,7 +27,12 @@ const PACE: Duration = Duration::from_millis(100);
 const MOST_REGISTRIES: usize = 3;
 
 /// Adds changes until the server stops.
-pub async fn run(handle: Handle, timeline: Timeline, stop: CancellationToken) {
+pub async fn run(
+    (handle, clock): (Handle, Arc<dyn Clock>),
+    timeline: Timeline,
+    removed: Removed,
+    stop: CancellationToken,
+) {
     let mut changes = handle.subscribe(ClusterScope::All);
     loop {
         let change = tokio::select! {
@@ -32,10 +40,14 @@ pub async fn run(handle: Handle, timeline: Timeline, stop: CancellationToken) {
             () = stop.cancelled() => None,
         };
         let Some(change) = change else { return };
-        let (began, at) = (Instant::now(), Timestamp::now());
-        let compared = tokio::task::spawn_blocking(move || Difference::of(&change).entry(change.generation));
-        if let Ok(Some(entry)) = compared.await {
-            timeline.add(at, entry);
+        let (began, at, now) = (Instant::now(), Timestamp::now(), clock.now());
+        let compared = tokio::task::spawn_blocking(move || {
+            let mut difference = Difference::of(&change);
+            (std::mem::take(&mut difference.removals), difference.entry(change.generation))
+        });
+        if let Ok((removals, entry)) = compared.await {
+            removed.add(now, removals);
+            entry.into_iter().for_each(|entry| timeline.add(at, entry));
         }
         sleep_until(began + PACE).await;
     }
@@ -52,6 +64,7 @@ struct Difference {
     emptied: usize,
     hosts: BTreeSet<String>,
     registries: BTreeSet<RegistryName>,
+    removals: Removals,
 }
 
 /// What identifies an endpoint of a service: its port, registry, address and number.
@@ -70,7 +83,10 @@ impl Difference {
             out.hosts.insert(one.key.host.to_string());
             match (one.before.as_deref(), one.after.as_deref()) {
                 (None, Some(view)) => out.whole(0, view),
-                (Some(view), None) => out.whole(2, view),
+                (Some(view), None) => {
+                    out.whole(2, view);
+                    out.removed(view);
+                }
                 (Some(before), Some(after)) => out.both(before, after),
                 (None, None) => {}
             }
@@ -95,7 +111,10 @@ impl Difference {
                 Some(_) => {}
             }
         }
-        old.keys().filter(|key| !new.contains_key(*key)).for_each(|key| self.endpoint(2, key));
+        for key in old.keys().filter(|key| !new.contains_key(*key)) {
+            self.endpoint(2, key);
+            self.removals.endpoint(|| removed_endpoint(before, key));
+        }
         let is_served = |view| sources(view).any(|(_, source)| served(source).next().is_some());
         self.emptied += usize::from(!is_served(after) && is_served(before));
     }
@@ -103,6 +122,20 @@ impl Difference {
         self.endpoints[at] += 1;
         if !self.registries.contains(*registry) {
             self.registries.insert((*registry).clone());
+        }
+    }
+    /// Keeps a service that was removed, with its endpoints.
+    fn removed(&mut self, view: &ServiceView) {
+        let registry = |source: &EndpointSource| source.shard.registry.name.clone();
+        for declaration in view.declarations.iter() {
+            let registry = declaration.shard.registry.name.clone();
+            self.removals.host(|| RemovedHost { host: view.key.host.clone(), registry });
+        }
+        for (port, source) in sources(view) {
+            let registry = registry(source);
+            for (at, number, _) in served(source) {
+                self.removals.endpoint(|| removed_endpoint(view, &(port.number, &registry, at, number)));
+            }
         }
     }
     /// Returns the entry; `None` if no service changed.
@@ -130,6 +163,15 @@ impl Difference {
             ..TimelineItem::default()
         })
     }
+}
+
+fn removed_endpoint(view: &ServiceView, (port, registry, at, number): &Key<'_>) -> RemovedEndpoint {
+    let at = match at {
+        At::Ip(ip) => Address::Ip(*ip),
+        At::Text(text) => Address::Text((*text).into()),
+    };
+    let (number, port) = (*number, *port);
+    RemovedEndpoint { at, number, host: view.key.host.clone(), port, registry: (*registry).clone() }
 }
 
 /// Describes numbers without zeros; `None` if all are zero.
@@ -180,8 +222,6 @@ fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, Hea
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tributary_core::Core;
     use tributary_model::Catalog;
     use tributary_runtime::ObjectChange;
@@ -226,10 +266,14 @@ mod tests {
         let second = mk_catalog(&[("pay.test", 1), ("cart.test", 0)]);
         let less = difference(&first, &second);
         assert_eq!((less.services, less.endpoints, less.emptied), ([0, 2, 0], [0, 0, 8], 1));
-        let entry = less.entry(8).unwrap();
+        let entry = less.clone().entry(8).unwrap();
         assert_eq!(entry.severity, TimelineSeverity::Warning);
         assert!(entry.message.contains("1 services have no endpoint left"), "{}", entry.message);
+        let kept: Vec<_> = less.removals.endpoints.iter().map(ToString::to_string).collect();
+        assert_eq!((kept.len(), less.removals.hosts.len()), (8, 0), "{kept:?}");
         let gone = difference(&first, &mk_catalog(&[("pay.test", 3)]));
+        assert_eq!((gone.removals.endpoints.len(), gone.removals.hosts.len()), (4, 1));
+        assert_eq!(gone.removals.hosts[0].host.as_str(), "cart.test");
         assert_eq!((gone.services, gone.endpoints), ([0, 1, 1], [0, 0, 4]));
         assert_eq!(difference(&second, &second).entry(9), None);
     }

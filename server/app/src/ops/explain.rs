@@ -20,6 +20,7 @@ use tributary_xds::session::{Delivery, SyncStatus};
 
 use super::deliver_steps::{deliver_step, reference};
 use super::rejected::{Rejections, changed_by};
+use super::removed::Removed;
 use super::routed::Routed;
 use super::sessions::{Found, Sessions};
 use super::ways::{self, Ways};
@@ -45,6 +46,10 @@ pub struct ExplainRequest {
     pub client: Option<String>,
     /// Registries and scopes that a staleness policy withdraws.
     pub withdrawn: Vec<String>,
+    /// Removals of this endpoint, the latest first.
+    pub removed: Vec<TraceStep>,
+    /// Objects with a problem.
+    pub problems: Vec<ProblemView>,
     /// Current time on the core's clock.
     pub now: Mono,
 }
@@ -116,14 +121,19 @@ pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<Trac
     all.retain(|one| port.is_none() || one.port.is_none() || one.port == *port);
     // An endpoint that no source lists has an explanation too, with one step.
     if let (true, Some(host)) = (all.is_empty(), host) {
-        let withdrawn: String = request.withdrawn.iter().map(|of| format!("; {of}")).collect();
-        return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", request.endpoint));
+        let removed = request.removed.iter().map(|step| &step.detail);
+        let more: String = request.withdrawn.iter().chain(removed).map(|of| format!("; {of}")).collect();
+        return Err(format!("no source lists the endpoint {} of {host}{more}", request.endpoint));
     }
     if let Some(found) = &found {
         let mut tables = is_led(found).then(|| Routed::new(&request.catalog, found));
         all.iter_mut().for_each(|one| deliver(&request.catalog, (found, subset), tables.as_mut(), one));
     }
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
+    for one in all.iter_mut().filter(|one| one.steps.iter().any(|step| step.code == Code::NO_SUCH_ENDPOINT)) {
+        one.add(request.removed.iter().cloned());
+    }
+    all.iter_mut().for_each(|one| invalid::add_of_sources(one, &request.problems));
     let now = Timestamp::now();
     all.iter_mut().for_each(|one| set_times(one, request.now, now));
     Ok(answer(all, found.and_then(|found| found.note)))
@@ -344,7 +354,7 @@ pub fn why_not(
     sessions: &Sessions,
     (host, subset): (&str, Option<&Subset>),
     client: &str,
-    problems: &[ProblemView],
+    (problems, removed): (&[ProblemView], &Removed),
     now: Mono,
 ) -> Explained {
     let found = sessions.find(catalog, client)?;
@@ -353,6 +363,10 @@ pub fn why_not(
     let host = short_name::host(catalog, host, namespace)?;
     let mut out = tributary_answer::why_not_in(catalog, &host, subset, &found.client);
     invalid::add_declaring(&mut out, problems);
+    let is_missing = |code: Code| matches!(code, Code::NO_SUCH_HOST | Code::NO_ENDPOINTS);
+    if out.reasons.iter().any(|reason| is_missing(reason.code)) {
+        out.add(removed.of_host(&out.host));
+    }
     let view = resolve(catalog, &out.host, class.scope(), &mut ());
     let view = view.and_then(|view| concrete(catalog, view, class.scope(), &mut ()));
     if let Some(view) = view.filter(|_| out.served > 0 || out.any_destination) {

@@ -2,7 +2,7 @@
 //!
 //! `why-not` asks for a host that no source declares, the readiness page for policies of which no version is served. Pure.
 
-use tributary_answer::WhyNot;
+use tributary_answer::{Explanation, StepDocument, WhyNot};
 use tributary_core::ProblemView;
 use tributary_model::{Catalog, Code, Stage, TraceStep, Verdict};
 
@@ -22,16 +22,41 @@ pub fn add_declaring(out: &mut WhyNot, problems: &[ProblemView]) {
 }
 
 fn step(view: &ProblemView) -> TraceStep {
+    let detail = format!("not valid, and may declare this host: {}", view.problem.message);
+    made(view, Verdict::Drop, detail)
+}
+
+fn made(view: &ProblemView, verdict: Verdict, detail: String) -> TraceStep {
     TraceStep {
         stage: Stage::Source,
-        verdict: Verdict::Drop,
+        verdict,
         code: view.problem.code,
         registry: Some(view.registry.clone()),
         object: Some(view.object.clone()),
         endpoint: String::new(),
-        detail: format!("not valid, and may declare this host: {}", view.problem.message),
+        detail,
         time: None,
     }
+}
+
+/// Adds the problems of the objects that list an endpoint: what their sources contain now may not be what is served.
+pub fn add_of_sources(out: &mut Explanation, problems: &[ProblemView]) {
+    let lists = |step: &StepDocument, view: &ProblemView| {
+        let id = &view.object.id;
+        step.stage == Stage::Source
+            && step.object.as_ref().is_some_and(|object| {
+                object.registry.as_ref() == Some(&view.registry)
+                    && (object.kind.as_str(), object.namespace.as_str(), object.name.as_str())
+                        == (id.kind, &*id.namespace, &*id.name)
+            })
+    };
+    let concerned = problems.iter().filter(|view| out.steps.iter().any(|step| lists(step, view)));
+    let steps: Vec<TraceStep> = concerned
+        .map(|view| {
+            made(view, Verdict::Warn, format!("the object has a problem now: {}", view.problem.message))
+        })
+        .collect();
+    out.add(steps);
 }
 
 /// Returns the policies of which no version is served, because none was valid since the start, each with its problem.

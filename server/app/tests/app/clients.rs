@@ -201,3 +201,29 @@ async fn why_not_names_invalid_documents_that_may_declare_the_host() {
     let pay = world.run("why-not pay.shop --for-client web-1").await.out;
     assert!(!pay.contains("far.yaml"), "its host is declared: {pay}");
 }
+
+#[tokio::test]
+async fn explanations_name_a_problem_of_the_object_and_who_removed_it() {
+    let (dir, world) = mk_world().await;
+    let mut client = mk_client(&world, Variant::Delta).await;
+    client.stream.ack(&client.first).unwrap();
+    let invalid = mk_entry("pay", "pay.shop", "10.0.0.1").replace("STATIC", "STATIK");
+    put(dir.path(), "pay.yaml", &invalid);
+    let shown = world.until("explain 10.0.0.1", "the object has a problem now").await;
+    assert!(shown.contains("source     WARN") && shown.contains("STATIK"), "{shown}");
+    assert!(shown.contains("10.0.0.1:80  served"), "the last valid version stays served: {shown}");
+
+    std::fs::remove_file(dir.path().join("pay.yaml")).unwrap();
+    let shown = world.until("explain 10.0.0.1", "TRB0559").await;
+    assert!(
+        shown.contains("registry file listed it for pay.shop:80, and does so no longer, for "),
+        "{shown}"
+    );
+    let other = world.run("explain 10.0.0.2").await.out;
+    assert!(other.contains("TRB0502") && !other.contains("TRB0559"), "{other}");
+    let shown = world.run("why-not pay.shop --for-client web-1").await.out;
+    assert!(shown.contains("TRB0524") && shown.contains("TRB0559"), "{shown}");
+    assert!(shown.contains("registry file declared it, and does so no longer"), "{shown}");
+    assert!(shown.contains("10.0.0.1:80: registry file listed it for pay.shop:80"), "{shown}");
+    world.server.stop().await;
+}

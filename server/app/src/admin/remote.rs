@@ -82,7 +82,13 @@ impl RemoteAccess {
             }));
         };
         let token = BearerToken::of(headers).map_err(refuse)?;
-        let token = token.ok_or_else(|| refuse("present a token of the cluster"))?;
+        let token = token.ok_or_else(|| {
+            refuse(if peer.0.is_empty() {
+                "present a token of the cluster"
+            } else {
+                "no name of the client certificate is listed in admin.remote: list it, or present a token of the cluster"
+            })
+        })?;
         tokens.decide(cluster.clone(), token).await.map_err(|refused| match refused {
             TokenRefused::Invalid(why) => refuse(&format!("the token is refused: {why}")),
             TokenRefused::NoCluster => unavailable("the cluster that reviews tokens is not served"),

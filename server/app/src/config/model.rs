@@ -181,8 +181,8 @@ pub struct TlsConfig {
     /// Private key, PEM; a file, variable or flag must set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// Authorities of client certificates, PEM. If set, a client must present a certificate, and its SPIFFE
-    /// URI is its identity.
+    /// Authorities of client certificates, PEM. With it, a client of xDS must present a certificate, and its SPIFFE URI is its identity;
+    /// an operator of `admin.remote` may present one instead of a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ca_file: Option<PathBuf>,
 }

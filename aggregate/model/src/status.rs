@@ -269,6 +269,8 @@ pub enum DetailValue {
     Text(Arc<str>),
     /// Number, which is also a metric.
     Number(u64),
+    /// Time since something, at the time of the report.
+    Age(Duration),
 }
 
 impl fmt::Display for DetailValue {
@@ -276,6 +278,7 @@ impl fmt::Display for DetailValue {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::Number(number) => write!(f, "{number}"),
+            Self::Age(age) => write!(f, "{} s ago", age.as_secs()),
         }
     }
 }
@@ -288,6 +291,10 @@ impl SourceDetail {
     /// Creates a detail with a number.
     pub fn number(name: impl Into<Arc<str>>, value: u64) -> Self {
         Self { name: name.into(), value: DetailValue::Number(value), is_warning: false }
+    }
+    /// Creates a detail with the time since something.
+    pub fn age(name: impl Into<Arc<str>>, age: Duration) -> Self {
+        Self { name: name.into(), value: DetailValue::Age(age), is_warning: false }
     }
     /// Marks it as a warning.
     #[must_use]

@@ -102,7 +102,7 @@ function scopes(one, loaded) {
 
 function details(scope) {
   const parts = (scope.parts ?? []).map((part) => h("div", { key: `part ${part.name}` }, part.name, ": ", part.state, part.reason ? ` (${part.reason})` : ""));
-  return [parts, (scope.details ?? []).map((detail) => h("div", { class: "muted", key: `detail ${detail.name}` }, detail.name, ": ", detail.value))];
+  return [parts, (scope.details ?? []).map((detail) => h("div", { class: "muted", key: `detail ${detail.name}` }, detail.name, ": ", detail.ageMillis === undefined ? detail.value : `${duration(detail.ageMillis)} ago`))];
 }
 
 function collections(one) {

@@ -24,12 +24,14 @@ const hosts = (e) => ((e.hosts ?? []).length === 0 ? null : h("span", { class: "
 export const timeline = {
   title: "Timeline",
   async load(route, { signal, before }) {
-    const last = before?.items[0]?.sequence;
+    const last = before?.last;
     const list = await get(`/debug/timeline?limit=1000${last === undefined ? "" : `&after=${last}`}`, signal);
-    const fresh = list.items.filter((one) => last === undefined || one.sequence > last).sort((a, b) => b.sequence - a.sequence);
-    return { items: [...fresh, ...(before?.items ?? [])].slice(0, MOST) };
+    const fresh = list.items.filter((one) => last === undefined || one.sequence > last);
+    // a state that settles is added after later changes, so the time decides
+    const items = [...fresh, ...(before?.items ?? [])].sort((a, b) => (a.at === b.at ? b.sequence - a.sequence : a.at < b.at ? 1 : -1));
+    return { items: items.slice(0, MOST), last: fresh.reduce((most, one) => Math.max(most, one.sequence), last ?? 0) || undefined };
   },
-  render(route, { items }, context) {
+  render(route, { items, last }, context) {
     const { kind, registry } = route.query;
     const values = (of) => [...new Set(items.map(of).filter(Boolean))].sort();
     const rows = items.filter((one) => (!kind || one.kind === kind) && (!registry || one.registry === registry));
@@ -42,7 +44,7 @@ export const timeline = {
         h("div", { class: "filters", key: "filters" },
           choice(route, context, "kind", "Kind", values((one) => one.kind)), choice(route, context, "registry", "Registry", values((one) => one.registry)),
           h("span", { class: "muted num", role: "status" }, counted(rows.length, "change"))),
-        listGrid(route, { ...context, version: items[0]?.sequence ?? 0 }, { label: "Changes", id: "timeline", columns: COLUMNS, page: pageIn(rows), empty: "Nothing has changed.", sort: undefined, onSort: undefined }),
+        listGrid(route, { ...context, version: last ?? 0 }, { label: "Changes", id: "timeline", columns: COLUMNS, page: pageIn(rows), empty: "Nothing has changed.", sort: undefined, onSort: undefined }),
       ],
     };
   },

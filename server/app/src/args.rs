@@ -21,6 +21,7 @@ pub use explain::{ExplainArgs, WhyNotArgs};
 pub use lists::Resource;
 pub use migrate::{MigrateCheckArgs, MigrateCommand};
 use registry::{RegistryParser, parse_kind};
+pub use server::{ConnectionArgs, ServerArgs};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
 mod analyze;
@@ -33,6 +34,7 @@ mod lists;
 mod migrate;
 pub mod names;
 mod registry;
+mod server;
 mod state;
 
 /// Command line.
@@ -177,30 +179,6 @@ pub struct ServeArgs {
     /// Format of log lines [default: auto]
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
-}
-
-/// Address of the server, and the timeout of a request.
-#[derive(Debug, Clone, Args)]
-pub struct ServerArgs {
-    /// The admin address of the server, or pods://NAMESPACE[/POD] for replicas in a cluster
-    /// [default: http://127.0.0.1:15014] [env: TRIBUTARY_SERVER]
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
-    /// The authorities of a server at https://, PEM [default: those of the system] [env: TRIBUTARY_SERVER_CA]
-    #[arg(long, value_name = "FILE")]
-    pub server_ca: Option<PathBuf>,
-    /// The token to present to a server at https:// [env: TRIBUTARY_SERVER_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    pub server_token: Option<PathBuf>,
-    /// The certificate to present to a server at https://, PEM [env: TRIBUTARY_SERVER_CERT]
-    #[arg(long, value_name = "FILE")]
-    pub server_cert: Option<PathBuf>,
-    /// The key of the certificate, PEM [env: TRIBUTARY_SERVER_KEY]
-    #[arg(long, value_name = "FILE")]
-    pub server_key: Option<PathBuf>,
-    /// Timeout of a request
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub timeout: Span,
 }
 
 /// Flags of `get`.

@@ -7,7 +7,7 @@
 
 pub mod before;
 mod before_consul;
-mod certificates;
+pub(crate) mod certificates;
 mod clients;
 mod clusters;
 pub mod conditions;

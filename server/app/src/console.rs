@@ -84,6 +84,11 @@ pub fn lead() -> std::future::Ready<Redirect> {
     std::future::ready(Redirect::temporary(PAGE.path))
 }
 
+/// Leads to the page from its path without the slash; relative, so that a proxy may serve it under a path of its own.
+pub fn complete() -> std::future::Ready<Redirect> {
+    std::future::ready(Redirect::permanent("console/"))
+}
+
 /// Answers with the asset of a path, or with 304 if the browser has it.
 pub fn answer(path: &str, headers: &HeaderMap) -> Response {
     let mut all = PARTS.iter().chain(std::iter::once(&PAGE));

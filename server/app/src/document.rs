@@ -85,7 +85,7 @@ pub struct Metadata {
     pub as_of: String,
     /// Generation of the catalog that the list shows; the parameter `after` takes it.
     pub resource_version: String,
-    /// Number of matching items after the last one of the list.
+    /// Number of matching items after the last one of the list; of several replicas the largest number, so at least so many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remaining: usize,
     /// Replicas that did not answer, with the reason; only in documents that a command merged from several.
@@ -94,6 +94,9 @@ pub struct Metadata {
     /// Number of matching items, before, in and after the list; only in lists that have pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<usize>,
+    /// Lower bound of that number; only in documents that a command merged from pages of several replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_at_least: Option<usize>,
     /// What an operator should know about the choice of the clients, such as streams that share a node id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -147,6 +150,7 @@ impl Metadata {
             remaining: 0,
             silent: Vec::new(),
             total: None,
+            total_at_least: None,
             notes: Vec::new(),
             sources: Vec::new(),
         }

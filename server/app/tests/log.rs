@@ -103,3 +103,22 @@ async fn rotation_that_cannot_read_its_source_is_logged_and_shown() {
     assert!(!world.run("get registries").await.out.contains("a new run waits"));
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn certificate_that_has_expired_is_logged_at_the_start() {
+    let authority = tributary_suites::Authority::new().unwrap();
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let (log, _guard) = Log::start();
+    for (identity, expected) in
+        [(authority.server("good").unwrap(), 0), (authority.expired("expired").unwrap(), 1)]
+    {
+        let files = [&identity.certificate_file, &identity.key_file].map(|path| path.display().to_string());
+        let tls = ["--xds-cert", &files[0], "--xds-key", &files[1]];
+        let world = World::start(&[&["--registry", &file_registry(&dir)][..], &tls].concat()).await;
+        let lines = log.lines("certificate has expired; clients refuse it");
+        assert_eq!(lines.len(), expected, "{lines:?}");
+        let wanted = ["WARN", "certificate=\"xDS certificate\"", &files[0], "end="];
+        assert!(lines.iter().all(|line| wanted.iter().all(|text| line.contains(text))), "{lines:?}");
+        world.server.stop().await;
+    }
+}

@@ -236,6 +236,10 @@ async fn is_read_by_the_command(
     ensure!(status.code() == Some(6) && err.contains("present a token"), "{status} {err}");
     let (status, out, err) = server.run(&[&args[..], &["--server-token", &token]].concat()).await?;
     ensure!(status.success() && out.contains("kubernetes"), "{status} {out} {err}");
+    // a command that waits takes the same flags
+    let args = ["wait", "--for=ready", "--server", &url, "--server-ca", &ca, "--server-token", &token];
+    let (status, out, err) = server.run(&args).await?;
+    ensure!(status.success() && out == "ready\n", "{status} {out} {err}");
     Ok(())
 }
 

@@ -69,16 +69,17 @@ fn status(run: &ScopeRun, report: &Report, now: Mono, faults: &Faults) -> Source
         Mode::Mixed => "mixed",
         Mode::NotifyAndFetch => "notifyAndFetch",
     };
-    let ago = report
+    let last = "last success";
+    let last_success = report
         .last_success
-        .map_or_else(|| "never".to_owned(), |at| format!("{} s ago", now.since(at).as_secs()));
+        .map_or_else(|| SourceDetail::text(last, "never"), |at| SourceDetail::age(last, now.since(at)));
     let index = report
         .index
         .map_or_else(|| SourceDetail::text("index", "none"), |index| SourceDetail::number("index", index));
     let view = if report.filtered { "filtered by ACLs" } else { "all" };
     let details = [
         index,
-        SourceDetail::text("last success", ago),
+        last_success,
         SourceDetail::text("lag", format!("{} ms", report.lag.as_millis())),
         SourceDetail::number("services", report.services as u64),
         SourceDetail::number("polled", report.polled as u64),

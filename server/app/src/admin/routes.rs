@@ -110,7 +110,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/timeline",
         access: Access::Loopback,
         changes: false,
-        about: "Timeline: the last 1,000 changes, the oldest first: states of registries and clusters, hosts and endpoints, held removals, configuration, clients and rejections; takes `after` (only entries with a greater `sequence`, the oldest first), `since` (such as `10m`) and `limit` (without `after` the newest)",
+        about: "Timeline: the last 1,000 changes, the oldest first: states of registries and clusters, hosts and endpoints, held removals, objects that are quarantined, configuration, clients and rejections; takes `after` (only entries with a greater `sequence`, the oldest first), `since` (such as `10m`) and `limit` (without `after` the newest)",
         handler: || get(console::timeline),
     },
     Route {
@@ -292,7 +292,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/certificates",
         access: Access::Loopback,
         changes: false,
-        about: "CertificateList: certificates of the xDS listener that are in use, each with its file and its end",
+        about: "CertificateList: certificates of the listeners that are in use, each with its file and its end",
         handler: || get(about::certificates),
     },
     Route {
@@ -315,6 +315,13 @@ pub const ROUTES: &[Route] = &[
         changes: false,
         about: "leads to the console",
         handler: || get(page::lead),
+    },
+    Route {
+        path: "/console",
+        access: Access::Page,
+        changes: false,
+        about: "leads to the console",
+        handler: || get(page::complete),
     },
     Route {
         path: "/console/",

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ServeArgs, ServerArgs};
+use super::{ConnectionArgs, ServeArgs, ServerArgs};
 use crate::check::Severity;
 use crate::config::Span;
+use crate::ops::clusters::state::ClusterState;
+use tributary_model::OverallState;
+use tributary_xds::session::SyncStatus;
 
 /// Flags of `check`.
 #[derive(Debug, Clone, Args)]
@@ -90,10 +93,9 @@ pub struct WaitArgs {
     /// How long to wait in all
     #[arg(long, value_name = "TIME", default_value = "2m")]
     pub timeout: Span,
-    /// The admin address of the server, or pods://NAMESPACE[/POD]; variables such as TRIBUTARY_SERVER_TOKEN name what is presented
-    /// to one at https:// [default: http://127.0.0.1:15014] [env: TRIBUTARY_SERVER]
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
+    /// Server to request.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// What `wait` waits for.
@@ -102,15 +104,15 @@ pub enum WaitGoal {
     /// The server answers clients.
     Ready,
     /// A registry is in a state.
-    Registry(String, String),
+    Registry(String, &'static str),
     /// A cluster is in a state.
-    Cluster(String, String),
+    Cluster(String, &'static str),
     /// A service with this host is served.
     Service(String),
     /// A host has at least this number of healthy endpoints.
     Endpoints(String, usize),
     /// A client is in a state.
-    Client(String, String),
+    Client(String, &'static str),
     /// The catalog has at least this generation.
     Generation(u64),
 }
@@ -126,14 +128,23 @@ impl WaitGoal {
             return number(generation).map(Self::Generation);
         }
         let (kind, rest) = text.split_once('/').unwrap_or((text, ""));
-        // a client's id may contain `=`
+        // a client's id may contain `=`; so a state is what follows the last one
         let pair = rest.rsplit_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
         let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
         match (kind, pair) {
             ("service", _) if !rest.is_empty() => Ok(Self::Service(rest.to_owned())),
-            ("registry", Some((name, state))) => Ok(Self::Registry(name, state)),
-            ("cluster", Some((name, state))) => Ok(Self::Cluster(name, state)),
-            ("client", Some((id, state))) => Ok(Self::Client(id, state)),
+            ("registry", Some((name, text))) => {
+                let all = OverallState::ALL.map(OverallState::as_str);
+                state("a registry", &all, &text).map(|state| Self::Registry(name, state))
+            }
+            ("cluster", Some((name, text))) => {
+                let all = ClusterState::ALL.map(ClusterState::as_str);
+                state("a cluster", &all, &text).map(|state| Self::Cluster(name, state))
+            }
+            ("client", Some((id, text))) => {
+                let all = SyncStatus::ALL.map(SyncStatus::as_str);
+                state("a client", &all, &text).map(|state| Self::Client(id, state))
+            }
             ("endpoints", Some((host, count))) => {
                 let count: u64 = number(&count)?;
                 Ok(Self::Endpoints(host, usize::try_from(count).unwrap_or(usize::MAX)))
@@ -141,6 +152,12 @@ impl WaitGoal {
             _ => Err("write ready, registry/NAME=Live, cluster/NAME=Live, service/HOST, endpoints/HOST=N, client/ID=SYNCED or generation=N".to_owned()),
         }
     }
+}
+
+/// Returns the state of this name, in any case of letters.
+fn state(of: &str, all: &[&'static str], text: &str) -> Result<&'static str, String> {
+    let found = all.iter().find(|one| one.eq_ignore_ascii_case(text));
+    found.copied().ok_or_else(|| format!("`{text}` is no state of {of}; use {}", all.join(", ")))
 }
 
 impl std::fmt::Display for WaitGoal {
@@ -195,9 +212,21 @@ mod tests {
             "generation=",
             "service/",
             "client/a=",
+            "registry/a=Lvie",
+            "cluster/a=Broken",
+            "client/a=Live",
         ];
         for text in bad {
             assert!(WaitGoal::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn unknown_state_is_refused_with_the_known_ones() {
+        let refusal = WaitGoal::parse("registry/east=Lvie").unwrap_err();
+        assert!(refusal.starts_with("`Lvie` is no state of a registry; use Live, Stale, "), "{refusal}");
+        assert!(WaitGoal::parse("client/a=Live").unwrap_err().contains("SYNCED"));
+        assert!(WaitGoal::parse("cluster/a=x").unwrap_err().contains("Paused"));
+        assert_eq!(WaitGoal::parse("registry/a=live"), Ok(WaitGoal::Registry("a".into(), "Live")));
     }
 }

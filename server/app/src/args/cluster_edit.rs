@@ -9,7 +9,7 @@ use tributary_kube_client::{ConnectOptions, ObjectName};
 use tributary_remote::roster::LONGEST_DRAIN;
 use tributary_remote::{Allowed, parse_cidr};
 
-use super::{ServerArgs, names};
+use super::{ConnectionArgs, ServerArgs, names};
 use crate::config::Span;
 
 /// What `cluster wait` waits for.
@@ -77,9 +77,9 @@ pub struct ClusterWaitArgs {
     /// How long to wait
     #[arg(long, value_name = "TIME", default_value = "2m")]
     pub timeout: Span,
-    /// The admin address of the server [default: http://127.0.0.1:15014] [env: TRIBUTARY_SERVER]
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
+    /// Server to request.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// Kubeconfig of the operator, as of the config cluster.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use tributary_model::Code;
 
-use super::certificates::end;
-use super::finding::parse_code;
+use super::certificates::{NO_TLS, end};
+use super::finding::{counted, parse_code};
 use super::{CheckItem, Finding, Found, Judge, TABLE};
 use crate::document::{CertificateItem, CheckedCluster, Findings, Outcome, Verdict};
 use crate::exit::CommandError;
@@ -150,7 +150,10 @@ pub(super) fn ports(before: &Before) -> Found {
     }
     let finding = |one: &PortFacts| {
         let error = one.error.as_ref()?;
-        Some(of_error("in use", error).about("field", format!("{} {}", one.field, one.address)))
+        let made = of_error("in use", error);
+        // the object is the field, and the message has the address
+        let message = made.message.trim_start_matches(one.field).trim_start_matches(": ").to_owned();
+        Some(Finding { message, ..made }.about("field", one.field))
     };
     let shown: Vec<String> = before.ports.iter().map(|one| one.address.to_string()).collect();
     Found::new(shown.join(", "), before.ports.iter().filter_map(finding).collect())
@@ -283,11 +286,11 @@ pub(super) fn namespace(before: &Before) -> Found {
 
 pub(super) fn certificates(before: &Before) -> Found {
     match &before.certificates {
-        None => Found::skipped(if before.config.is_some() { NO_CONFIG } else { "no TLS is configured" }),
+        None => Found::skipped(if before.config.is_some() { NO_CONFIG } else { NO_TLS }),
         Some(Err(error)) => Found::new("", vec![of_error("cannot be used", error)]),
         Some(Ok(all)) => {
             let findings = all.iter().filter_map(|one| end(one, before.now));
-            Found::new(format!("{} certificates", all.len()), findings.collect())
+            Found::new(counted(all.len() as u64, "certificate", "certificates"), findings.collect())
         }
     }
 }
@@ -298,9 +301,8 @@ pub(super) fn state(before: &Before) -> Found {
     };
     let directory = state.directory.display().to_string();
     let finding = state.error.as_ref().map(|why| {
-        Finding::error("cannot be used", why.as_str())
-            .code(Code::STATE_UNUSABLE)
-            .about("directory", directory.as_str())
+        // the error names the path
+        Finding::error("cannot be used", why.as_str()).code(Code::STATE_UNUSABLE)
     });
     Found::new(directory.as_str(), finding.into_iter().collect())
 }
@@ -326,7 +328,7 @@ pub(super) fn remotes(before: &Before) -> Found {
         let made = code.map_or_else(|| made.clone(), |code| made.clone().code(code));
         made.about("cluster", format!("{} ({})", one.cluster, one.source))
     };
-    Found::new(format!("{} clusters", all.len()), refused.map(finding).collect())
+    Found::new(counted(all.len() as u64, "cluster", "clusters"), refused.map(finding).collect())
 }
 
 #[cfg(test)]

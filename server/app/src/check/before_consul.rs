@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 use tributary_model::Code;
 
 use super::before::{Before, ConsulFacts};
+use super::finding::counted;
 use super::{Finding, Found};
 use crate::document::timestamp;
 
@@ -21,7 +22,7 @@ pub(super) fn reached(before: &Before) -> Found {
     }
     let finding = |one: &ConsulFacts| {
         let made = match &one.unreachable {
-            Some(why) => Finding::error("no answer", format!("{}: {why}", one.addresses)),
+            Some(why) => Finding::error("no answer", none_answers(&one.addresses, why)),
             None if one.has_leader => return None,
             None => Finding::error("no leader", format!("{}: it has no leader", one.addresses))
                 .next("see `consul operator raft list-peers`"),
@@ -30,6 +31,14 @@ pub(super) fn reached(before: &Before) -> Found {
     };
     let shown: Vec<&str> = before.consuls.iter().map(|one| &*one.addresses).collect();
     Found::new(shown.join("; "), before.consuls.iter().filter_map(finding).collect())
+}
+
+/// Describes Consuls of which none answers; the reason has the address of the last one.
+fn none_answers(addresses: &str, why: &str) -> String {
+    match addresses.split(", ").count() {
+        1 => why.to_owned(),
+        count => format!("none of {count} addresses answers, the last one with {why}"),
+    }
 }
 
 /// Judges the token of each Consul that answers.
@@ -43,7 +52,7 @@ pub(super) fn token(before: &Before) -> Found {
     }
     let services: usize = answering().map(|one| one.services).sum();
     Found::new(
-        format!("{services} services"),
+        counted(services as u64, "service", "services"),
         answering()
             .filter_map(|one| of_token(one, before))
             .map(|(name, made)| made.about("registry", name))

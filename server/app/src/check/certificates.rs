@@ -5,6 +5,7 @@ use serde_json::Value;
 use tributary_model::Code;
 use tributary_remote::Validity;
 
+use super::finding::{counted, without_next};
 use super::{Documents, Finding, Found};
 use crate::document::{CertificateItem, timestamp};
 use crate::ops::clusters::conditions::{SOON, VERY_SOON, left};
@@ -14,20 +15,26 @@ const WARN: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Time before the end from which it is reported again.
 const WARN_AGAIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Judges the ends of the certificates of the xDS listener.
+/// Why a check of certificates is skipped.
+pub(super) const NO_TLS: &str = "no listener has TLS";
+
+/// Judges the ends of the certificates of the listeners.
 pub(super) fn ends(documents: &Documents) -> Found {
     if documents.certificates.is_empty() {
-        return Found::skipped("the xDS listener has no TLS");
+        return Found::skipped(NO_TLS);
     }
     let findings = documents.certificates.iter().filter_map(|one| end(one, documents.now));
-    Found::new(format!("{} certificates", documents.certificates.len()), findings.collect())
+    Found::new(
+        counted(documents.certificates.len() as u64, "certificate", "certificates"),
+        findings.collect(),
+    )
 }
 
 /// Returns the finding of a certificate that has ended, ends soon, or is not valid yet.
-pub(super) fn end(one: &CertificateItem, now: Timestamp) -> Option<Finding> {
+pub(crate) fn end(one: &CertificateItem, now: Timestamp) -> Option<Finding> {
     let about = |made: Finding| made.code(Code::TLS_FILES).about("certificate", one.file.as_str());
     let Some(until) = one.until else {
-        let message = format!("{} of {}: its end cannot be read", one.name, one.file);
+        let message = format!("{}: its end cannot be read", one.name);
         return Some(about(Finding::warning("not readable", message)));
     };
     let (at, name) = (timestamp(until), &one.name);
@@ -55,10 +62,10 @@ pub(super) fn end(one: &CertificateItem, now: Timestamp) -> Option<Finding> {
 /// Judges whether changed files are in use.
 pub(super) fn files(documents: &Documents) -> Found {
     if documents.certificates.is_empty() {
-        return Found::skipped("the xDS listener has no TLS");
+        return Found::skipped(NO_TLS);
     }
     let error = documents.config.get("certificateError").and_then(Value::as_str);
-    let finding = error.map(|error| Finding::error("not in use", error).code(Code::TLS_FILES));
+    let finding = error.map(|error| Finding::error("not in use", without_next(error)).code(Code::TLS_FILES));
     Found::new("", finding.into_iter().collect())
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tributary_model::Code;
 
-use super::finding::needs_nothing;
+use super::finding::{counted, needs_nothing};
 use super::{Documents, Finding, Found};
 use crate::document::ClientItem;
 use crate::document::clients::ClientTypeItem;
@@ -49,16 +49,21 @@ fn state(client: &ClientItem, of: &ClientTypeItem) -> Option<Finding> {
 
 /// Counts the notes of clients by code.
 pub(super) fn notes(documents: &Documents) -> Found {
-    let mut by_code: BTreeMap<&str, (usize, &str, &str)> = BTreeMap::new();
+    let rejected = Code::CLIENT_NACK.to_string();
+    let mut by_code: BTreeMap<&str, (u64, &str, &str)> = BTreeMap::new();
     for client in &documents.clients {
         for note in &client.notes {
             let code = note.split(' ').next().unwrap_or_default();
+            // what a client rejected is a finding of the check above
+            if code == rejected {
+                continue;
+            }
             by_code.entry(code).or_insert((0, &client.id, note)).0 += 1;
         }
     }
-    let finding = |(code, (count, id, note)): (&str, (usize, &str, &str))| {
+    let finding = |(code, (count, id, note)): (&str, (u64, &str, &str))| {
         let text = note.strip_prefix(code).unwrap_or(note).trim_start();
-        let message = format!("{count} clients, such as {id}: {text}");
+        let message = format!("{}, such as {id}: {text}", counted(count, "client", "clients"));
         let title = "served in part";
         let made = if needs_nothing(code) {
             Finding::info(title, message)

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use tributary_model::Code;
 
+use super::finding::counted;
 use super::{Documents, Finding, Found};
 use crate::document::clusters::ClusterConditionItem;
 use crate::document::{ClusterItem, ClusterSourceItem, Outcome};
@@ -94,7 +95,7 @@ pub(super) fn declarations(documents: &Documents) -> Found {
         Finding::warning(title, of.message.as_str())
     });
     let of_sources = documents.sources.iter().flat_map(source);
-    let summary = format!("{} sources", documents.sources.len());
+    let summary = counted(documents.sources.len() as u64, "source", "sources");
     Found::new(summary, of_clusters.chain(of_sources).collect())
 }
 
@@ -156,7 +157,7 @@ pub(super) fn tries(documents: &Documents) -> Found {
         };
         Some(made.coded(&of.code).about("cluster", one.cluster.as_str()))
     });
-    Found::new(format!("{} clusters", tried.len()), findings.collect())
+    Found::new(counted(tried.len() as u64, "cluster", "clusters"), findings.collect())
 }
 
 /// Judges the clocks of clusters.
@@ -166,5 +167,5 @@ pub(super) fn clocks(documents: &Documents) -> Found {
     let findings = all.filter(|(_, of)| of.check == "clock" && of.outcome != Outcome::Ok).map(|(one, of)| {
         Finding::warning("clocks differ", of.detail.as_str()).about("cluster", one.cluster.as_str())
     });
-    Found::new(format!("{} clusters", tried.len()), findings.collect())
+    Found::new(counted(tried.len() as u64, "cluster", "clusters"), findings.collect())
 }

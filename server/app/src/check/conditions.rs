@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tributary_model::{Catalog, Condition, ServiceKey};
 
-use super::finding::{needs_nothing, parse_code};
+use super::finding::{counted, needs_nothing, parse_code};
 use super::{Finding, Found};
 use crate::document::PolicyItem;
 use crate::document::services::Contested;
@@ -92,15 +92,15 @@ pub fn of_policies(policies: &[PolicyItem]) -> Vec<ConditionCountItem> {
 }
 
 /// Returns a finding for each code: a warning, or an info if nothing is to be done.
-pub(super) fn findings(kind: &str, counts: &[ConditionCountItem]) -> Vec<Finding> {
+pub(super) fn findings(kind: (&str, &str), counts: &[ConditionCountItem]) -> Vec<Finding> {
     counts.iter().map(|row| finding(kind, row)).collect()
 }
 
-fn finding(kind: &str, row: &ConditionCountItem) -> Finding {
+fn finding((one, several): (&str, &str), row: &ConditionCountItem) -> Finding {
     let first = row.examples.first().map(|one| format!("{}: {}", one.object, one.message));
     let others: Vec<&str> = row.examples.iter().skip(1).map(|one| &*one.object).collect();
     let more = row.count.saturating_sub(row.examples.len() as u64);
-    let mut message = format!("{} {kind}, such as {}", row.count, first.unwrap_or_default());
+    let mut message = format!("{}, such as {}", counted(row.count, one, several), first.unwrap_or_default());
     if !others.is_empty() {
         message.push_str(&format!("; also {}", others.join(", ")));
     }
@@ -119,7 +119,10 @@ fn finding(kind: &str, row: &ConditionCountItem) -> Finding {
 /// Judges conditions of services.
 pub(super) fn services(documents: &super::Documents) -> Found {
     let count: u64 = documents.conditions.iter().map(|row| row.count).sum();
-    Found::new(format!("{count} conditions"), findings("services", &documents.conditions))
+    Found::new(
+        counted(count, "condition", "conditions"),
+        findings(("service", "services"), &documents.conditions),
+    )
 }
 
 #[cfg(test)]
@@ -145,7 +148,7 @@ mod tests {
             counts.iter().map(|row| (&*row.code, row.count)).collect::<Vec<_>>(),
             [("TRB0425", 1), ("TRB0449", 4)]
         );
-        let found = findings("policies", &counts);
+        let found = findings(("policy", "policies"), &counts);
         assert_eq!(found[0].severity, crate::check::Severity::Info, "nothing is to be done");
         let text = "4 policies, such as DestinationRule shop/a: why; also DestinationRule shop/b, \
                     DestinationRule shop/c and 1 more";

@@ -82,13 +82,17 @@ impl Finding {
     pub fn info(title: &str, message: impl Into<String>) -> Self {
         Self::new(Severity::Info, title, message)
     }
-    /// Sets the code, and its next step unless one is set.
+    /// Sets the code, and its next step unless one is set. A message that begins with the code, as errors do, does not repeat it.
     #[must_use]
     pub fn code(mut self, code: Code) -> Self {
         if self.next.is_empty() {
             code.info().next.clone_into(&mut self.next);
         }
-        self.code = Some(code.to_string());
+        let text = code.to_string();
+        if let Some(rest) = self.message.strip_prefix(&text) {
+            self.message = rest.trim_start().to_owned();
+        }
+        self.code = Some(text);
         self
     }
     /// Sets a code as a document has it; an empty one is absent.
@@ -140,6 +144,19 @@ impl Finding {
     }
 }
 
+/// Returns a number with its noun.
+#[must_use]
+pub(super) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// Returns the text of an error without its next step, which a finding has in a field of its own.
+#[must_use]
+pub(super) fn without_next(error: &str) -> String {
+    let lines = error.lines().filter(|line| !line.trim_start().starts_with("next: "));
+    lines.collect::<Vec<_>>().join("; ")
+}
+
 /// Parses a code such as `TRB0201`.
 #[must_use]
 pub(super) fn parse_code(text: &str) -> Option<Code> {
@@ -160,6 +177,7 @@ mod tests {
     fn code_brings_its_next_step_unless_one_is_set() {
         let coded = Finding::error("t", "m").coded("TRB0107");
         assert_eq!((coded.code.as_deref(), &*coded.next), (Some("TRB0107"), Code::TLS_FILES.info().next));
+        assert_eq!(Finding::error("t", "TRB0107 m").coded("TRB0107").message, "m", "each code once");
         let own = Finding::error("t", "m").next("do this").coded("TRB0107");
         assert_eq!(own.next, "do this");
         let unknown = Finding::error("t", "m").coded("TRB9999");

@@ -4,13 +4,19 @@ use std::collections::BTreeMap;
 
 use tributary_model::Code;
 
-use super::finding::needs_nothing;
+use super::finding::{counted, needs_nothing};
 use super::{Documents, Finding, Found};
 use crate::document::registries::{PartItem, SourceItem};
 use crate::document::{GatewayItem, RegistryItem};
 
 /// Start of the reason of a watched kind that a cluster does not have.
 const NOT_SERVED: &str = "not served";
+/// Next step about a folder that cannot be read.
+const FOLDER_UNREAD: &str =
+    "create the folder or correct `path` of the registry; its last known facts stay served";
+/// Next step about a folder that the server may not read.
+const FOLDER_CLOSED: &str =
+    "let the account of the server read the folder and its files; its last known facts stay served";
 /// Value of the detail of a Consul whose answers the token limits.
 const FILTERED: &str = "filtered by ACLs";
 
@@ -45,8 +51,15 @@ fn state(one: &RegistryItem) -> Option<Finding> {
         _ => Code::REGISTRY_FAILED,
     };
     let title = if one.state == "Syncing" { "not synced" } else { "not Live" };
+    // the codes of sources speak of programs that run elsewhere
+    let next = match (&*one.kind, code) {
+        ("file", Code::SOURCE_UNREACHABLE) => FOLDER_UNREAD,
+        ("file", Code::SOURCE_FORBIDDEN) => FOLDER_CLOSED,
+        _ => "",
+    };
     let since = if one.state == "Stale" { one.confirmed_millis_ago.or(since) } else { since };
-    Some(Finding::error(title, message).about("registry", one.name.as_str()).since(since).code(code))
+    let made = Finding::error(title, message).next(next).about("registry", one.name.as_str());
+    Some(made.since(since).code(code))
 }
 
 /// Judges runs that do not take over.
@@ -78,7 +91,10 @@ pub(super) fn runs(documents: &Documents) -> Found {
 /// Counts quarantined objects by registry and code.
 pub(super) fn problems(documents: &Documents) -> Found {
     let total: u64 = documents.registries.iter().map(|one| one.problems_total).sum();
-    Found::new(format!("{total} objects"), documents.registries.iter().flat_map(problems_of).collect())
+    Found::new(
+        counted(total, "object", "objects"),
+        documents.registries.iter().flat_map(problems_of).collect(),
+    )
 }
 
 fn problems_of(one: &RegistryItem) -> Vec<Finding> {
@@ -90,8 +106,11 @@ fn problems_of(one: &RegistryItem) -> Vec<Finding> {
     let more = one.problems_total.saturating_sub(listed);
     let more = if more > 0 { format!(" (of the {listed} that are listed)") } else { String::new() };
     let finding = |(code, all): (&str, Vec<String>)| {
-        let message =
-            format!("{} objects{more}, such as {}", all.len(), all.first().cloned().unwrap_or_default());
+        let message = format!(
+            "{}{more}, such as {}",
+            counted(all.len() as u64, "object", "objects"),
+            all.first().cloned().unwrap_or_default()
+        );
         let has_action = code != Code::KIND_NOT_SERVED.to_string() && !needs_nothing(code);
         let made = if has_action {
             Finding::warning("objects are not valid", message)
@@ -148,7 +167,7 @@ pub(super) fn kinds(documents: &Documents) -> Found {
         Some(made.about("registry", one.name.as_str()))
     };
     let count = parts(documents).count();
-    Found::new(format!("{count} kinds"), parts(documents).filter_map(finding).collect())
+    Found::new(counted(count as u64, "kind", "kinds"), parts(documents).filter_map(finding).collect())
 }
 
 /// Judges the gateways of each network: a network without a usable one is closed to others.
@@ -196,7 +215,10 @@ pub(super) fn consul(documents: &Documents) -> Found {
         });
         let doubtful = has("doubtful").and_then(|detail| detail.number).filter(|count| *count > 0);
         let doubtful = doubtful.map(|count| {
-            let message = format!("datacenter {scope}: {count} services have answers that confirm nothing");
+            let message = format!(
+                "datacenter {scope}: answers about {} confirm nothing",
+                counted(count, "service", "services")
+            );
             Finding::warning("answers are doubtful", message)
                 .next("see the state of the datacenter with `tributary get registries -o wide`")
         });
@@ -207,5 +229,5 @@ pub(super) fn consul(documents: &Documents) -> Found {
         let all = filtered.into_iter().chain(doubtful).chain(refused);
         all.map(|found| found.about("registry", one.name.as_str())).collect::<Vec<_>>()
     });
-    Found::new(format!("{} Consuls", consuls().count()), findings.collect())
+    Found::new(counted(consuls().count() as u64, "Consul", "Consuls"), findings.collect())
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tributary_model::Code;
 
+use super::finding::counted;
 use super::{CheckInfo, CheckItem, Documents, Finding, Found, Judge, Outcome, TABLE, judge};
 
 /// Parts of the configuration that decide what is served. Addresses, paths and logs may differ between machines.
@@ -132,7 +133,13 @@ pub(super) fn content(replicas: &[Documents]) -> Found {
             let of = one.registries.iter().find(|of| of.name == **name);
             of.map_or_else(
                 || "unknown".to_owned(),
-                |of| format!("{} services and {} endpoints", of.services, of.endpoints),
+                |of| {
+                    format!(
+                        "{} and {}",
+                        counted(of.services, "service", "services"),
+                        counted(of.endpoints, "endpoint", "endpoints")
+                    )
+                },
             )
         };
         let mut groups = groups(&all, counts);
@@ -140,7 +147,10 @@ pub(super) fn content(replicas: &[Documents]) -> Found {
         (groups.len() > 1)
             .then(|| Finding::warning("counts differ", listed(&groups)).about("registry", *name))
     };
-    Found::new(format!("{} registries", names.len()), names.iter().filter_map(finding).collect())
+    Found::new(
+        counted(names.len() as u64, "registry", "registries"),
+        names.iter().filter_map(finding).collect(),
+    )
 }
 
 /// Compares the parts of the configuration that decide what is served.

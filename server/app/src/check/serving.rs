@@ -5,7 +5,7 @@ use serde_json::Value;
 use tributary_model::Code;
 
 use super::conditions;
-use super::finding::needs_nothing;
+use super::finding::{counted, needs_nothing, without_next};
 use super::{Documents, Finding, Found};
 use crate::document::PolicyItem;
 
@@ -67,8 +67,11 @@ pub(super) fn reload(documents: &Documents) -> Found {
     let last = &documents.config["lastReload"];
     let text = |field: &str| last.get(field).and_then(Value::as_str).unwrap_or_default();
     let error = Some(text("error")).filter(|error| !error.is_empty()).map(|error| {
-        Finding::error("a change is not in use", format!("{} at {}: {error}", text("result"), text("at")))
-            .code(Code::CONFIG_RELOAD_FAILED)
+        Finding::error(
+            "a change is not in use",
+            format!("{} at {}: {}", text("result"), text("at"), without_next(error)),
+        )
+        .code(Code::CONFIG_RELOAD_FAILED)
     });
     let fields = last.get("needsRestart").and_then(Value::as_array).into_iter().flatten();
     let fields: Vec<&str> = fields.filter_map(Value::as_str).collect();
@@ -84,11 +87,12 @@ pub(super) fn reload(documents: &Documents) -> Found {
 pub(super) fn policies_valid(documents: &Documents) -> Found {
     let invalid = documents.policies.iter().filter(|policy| policy.status != "Served");
     let invalid = invalid.filter(|policy| !policy.status.is_empty());
-    let more = match documents.more_policies {
-        0 => String::new(),
-        more => format!(" of {}", documents.policies.len() + more),
+    let shown = documents.policies.len();
+    let summary = match documents.more_policies {
+        0 => counted(shown as u64, "policy", "policies"),
+        more => format!("{shown} of {} policies", shown + more),
     };
-    Found::new(format!("{}{more} policies", documents.policies.len()), invalid.map(invalid_policy).collect())
+    Found::new(summary, invalid.map(invalid_policy).collect())
 }
 
 fn invalid_policy(policy: &PolicyItem) -> Finding {
@@ -107,5 +111,8 @@ fn invalid_policy(policy: &PolicyItem) -> Finding {
 pub(super) fn policy_conditions(documents: &Documents) -> Found {
     let counts = conditions::of_policies(&documents.policies);
     let count: u64 = counts.iter().map(|row| row.count).sum();
-    Found::new(format!("{count} conditions"), conditions::findings("policies", &counts))
+    Found::new(
+        counted(count, "condition", "conditions"),
+        conditions::findings(("policy", "policies"), &counts),
+    )
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tributary_model::Code;
 
+use super::finding::counted;
 use super::{Documents, Finding, Found};
 use crate::document::HeldItem;
 
@@ -21,11 +22,14 @@ pub(super) fn held(documents: &Documents) -> Found {
         let example = first
             .map(|one| format!(", such as {} ({}, id {})", one.what, one.reason, one.id))
             .unwrap_or_default();
-        Finding::warning("removals are held", format!("{} removals{example}", all.len()))
-            .next("wait for the source, or release one with `tributary guard release ID`")
-            .code(Code::REMOVAL_HELD)
-            .about("registry", registry)
-            .since(first.map(|one| one.since_millis_ago))
+        Finding::warning(
+            "removals are held",
+            format!("{}{example}", counted(all.len() as u64, "removal", "removals")),
+        )
+        .next("wait for the source, or release one with `tributary guard release ID`")
+        .code(Code::REMOVAL_HELD)
+        .about("registry", registry)
+        .since(first.map(|one| one.since_millis_ago))
     };
     Found::new(format!("{} held", documents.held.len()), by_registry.into_iter().map(finding).collect())
 }
@@ -41,9 +45,8 @@ pub(super) fn kept(documents: &Documents) -> Found {
     let journal = state.journal.as_ref();
     let error = journal.map(|journal| journal.last_error.clone()).filter(|error| !error.is_empty());
     let unusable = fault.or(error).map(|why| {
-        Finding::error("state cannot be kept", why)
-            .code(Code::STATE_UNUSABLE)
-            .about("directory", state.directory.as_str())
+        // the error names the path
+        Finding::error("state cannot be kept", why).code(Code::STATE_UNUSABLE)
     });
     let parts = state.registries.iter().filter(|one| !one.whole && one.reason != WRITING);
     let parts = parts.filter(|_| unusable.is_none()).map(|one| {
@@ -59,7 +62,7 @@ pub(super) fn kept(documents: &Documents) -> Found {
 pub(super) fn set_aside(documents: &Documents) -> Found {
     let Some(state) = &documents.state else { return Found::skipped("not known") };
     let finding = |file: &String| {
-        Finding::warning("a journal was set aside", file.as_str())
+        Finding::warning("a journal was set aside", "it could not be used at a start")
             .code(Code::STATE_UNUSABLE)
             .next("report it, and delete the file when it is no longer needed")
             .about("file", file.as_str())

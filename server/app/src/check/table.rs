@@ -141,7 +141,7 @@ checks! {
         => "see that the server runs and that `--server` is its admin address; increase `--timeout` for a busy one";
     "server-ready" Server Server(serving::ready) "overview" false
         "the server is ready"
-        "The server does not answer xDS clients: it starts, it drains, or a registry has never been read."
+        "The server does not answer xDS clients: it is starting or stopping, or a registry has never been read."
         => "see `/readyz?verbose`; a registry that has not synced holds a first start until `start.firstSyncTimeout`";
     "server-version" Server Server(serving::version) "overview" false
         "client and server have the same version"
@@ -149,7 +149,7 @@ checks! {
         => "use the `tributary` of the server's version";
     "server-clock" Server Server(serving::clock) "overview" false
         "the clocks of client and server agree"
-        "The two clocks are more than a minute apart: tokens and certificates are valid between two times, and ages are wrong."
+        "The two clocks are more than a minute apart: tokens and certificates may be refused before or after their time, and ages are shown wrong."
         => "synchronize both clocks, for example by NTP";
     "cluster-clocks" Server Server(clusters::clocks) "clusters" true
         "the clocks of the server and of its clusters agree"
@@ -174,7 +174,7 @@ checks! {
     "registry-runs" Registries Server(registries::runs) "registries" true
         "no new run of a registry waits"
         "A new run of a registry does not take over: it must be accepted, or cannot read its source. The earlier one stays served."
-        => "correct the source, or accept the run with `tributary state accept REGISTRY`";
+        => "correct the source; a run that waits to be accepted names the command";
     "registry-problems" Registries Server(registries::problems) "registries" true
         "no object is quarantined"
         "Objects of a source are not valid: the last valid version of each stays served."
@@ -197,19 +197,19 @@ checks! {
         => "remove one of the declarations; grant `list` on namespace kube-system so that the identity can be read";
     "cluster-tries" Clusters Server(clusters::tries) "clusters" true
         "every cluster answers when the server connects to it"
-        "A connection that the server made for this check failed, or the credential may read less than is needed."
+        "A connection that the server made for this check, by `--connect`, failed, or the credential may read less than is needed."
         => "correct address, credential or rights of the cluster";
     "gateways" Networks Server(registries::gateways) "map" false
         "every network has gateways that can be used"
         "A gateway of a network lacks something, or its host name is not resolved: clients of other networks do not use it."
         => "see `tributary get gateways -o wide`";
     "certificates" Certificates Server(certificates::ends) "configuration" false
-        "certificates of the xDS listener are valid for long enough"
-        "A certificate has expired or ends within 30 days (and then 7), or within 25 % (10 %) of a shorter life."
-        => "replace the file; it is read again without a restart";
+        "certificates of the listeners are valid for long enough"
+        "A certificate of the xDS listener or of the remote admin listener, or of an authority of their clients, has expired, or less than 25 % (and then 10 %) of its life is left, 30 days (7) at most."
+        => "replace the file of the certificate; it is read again without a restart";
     "certificate-files" Certificates Server(certificates::files) "configuration" false
-        "certificates in use equal their files"
-        "The changed files of the xDS listener cannot be used: the earlier certificates stay in use."
+        "certificates in use are those of the files"
+        "The changed files of a listener cannot be used: the earlier certificates stay in use."
         => "correct the file that the message names";
     "consul-tokens" Consul Server(registries::consul) "registries" true
         "the token of each Consul sees everything"
@@ -246,7 +246,7 @@ checks! {
     "state-files" State Server(state::set_aside) "state" false
         "no journal was set aside"
         "A journal could not be used at a start and was set aside."
-        => "report it, and delete the file when it is no longer needed";
+        => "report it as a bug, and delete the file when it is no longer needed";
     "replicas-answer" Replicas Replicas(replicas::answer) "overview" false
         "every replica answers"
         "A replica does not answer: what the others report is shown, and may be incomplete."
@@ -257,11 +257,11 @@ checks! {
         => "finish the upgrade, or roll it back";
     "replicas-registries" Replicas Replicas(replicas::registries) "registries" true
         "replicas have the same registries and clusters"
-        "A registry or a cluster is not on every replica: clients get other answers by the replica that they are connected to."
+        "A registry or a cluster is not on every replica: what clients receive depends on the replica that they are connected to."
         => "give every replica the same configuration, and rights to the same Secrets";
     "replicas-content" Replicas Replicas(replicas::content) "registries" true
         "replicas serve the same number of services and endpoints"
-        "Replicas count other services or endpoints for a registry. That is normal for a moment while something changes."
+        "Replicas count different services or endpoints of a registry. That is normal for a moment while something changes."
         => "repeat the check; if it stays so, compare `tributary get registries -o wide` of both";
     "replicas-config" Replicas Replicas(replicas::config) "configuration" false
         "replicas run the same configuration"
@@ -273,8 +273,8 @@ checks! {
         => "correct the named field";
     "before-ports" Server Before(before::ports) "" false
         "the ports are free"
-        "The server could not listen on an address."
-        => "choose another port or stop the other process";
+        "The server could not listen on an address: another process has the port, or this machine does not have the address."
+        => "choose another port, or stop the other process";
     "before-cluster" Clusters Before(before::cluster) "" false
         "the API server of each cluster answers"
         "The API server does not answer, refuses the credential, or its certificate is not valid here."
@@ -301,7 +301,7 @@ checks! {
         => "create the namespace, or name the right one with `--system-namespace`";
     "before-certificates" Certificates Before(before::certificates) "" false
         "certificates and keys can be used"
-        "A certificate, key or CA of the xDS listener cannot be read, does not match, has expired or ends soon."
+        "A certificate, key or CA of the xDS listener or of the remote admin listener cannot be read, does not match, has expired or ends soon."
         => "correct the file that the message names";
     "before-state" State Before(before::state) "" false
         "the state directory can be written"

@@ -1,10 +1,11 @@
 //! `tributary explain` and `why-not`: decisions in pipeline order.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::get::{document, parse};
 use super::server::conclude;
-use super::table::{Tone, paint};
+use super::table::{Tone, age, paint};
 use super::{Console, Server};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
 use crate::document::explain::{ReasonItem, StepItem, StepObject};
@@ -54,7 +55,8 @@ pub async fn why_not(
 fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let list: List<ExplainItem> = parse(body)?;
     let (color, wide) = (console.color, output == Output::Wide);
-    let text = || list.items.iter().map(|item| prose(item, wide, color)).collect();
+    let as_of = list.metadata.as_of.as_str();
+    let text = || list.items.iter().map(|item| prose(item, (wide, as_of), color)).collect();
     write(body, &list.metadata, output, console, text)?;
     let exit = explained(&list);
     Ok(conclude(&list.metadata, exit, console))
@@ -75,7 +77,8 @@ fn explained(list: &List<ExplainItem>) -> Exit {
 fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let list: List<WhyNotItem> = parse(body)?;
     let (color, wide) = (console.color, output == Output::Wide);
-    let text = || list.items.iter().map(|item| reasons(item, wide, color)).collect();
+    let as_of = list.metadata.as_of.as_str();
+    let text = || list.items.iter().map(|item| reasons(item, (wide, as_of), color)).collect();
     write(body, &list.metadata, output, console, text)?;
     let served = list.items.iter().any(WhyNotItem::is_served);
     Ok(conclude(&list.metadata, if served { Exit::Ok } else { Exit::No }, console))
@@ -102,7 +105,10 @@ fn write(
     Ok(())
 }
 
-fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
+/// Whether positions are shown, and the time of the answer, by which ages are computed.
+type Shown<'a> = (bool, &'a str);
+
+fn prose(item: &ExplainItem, shown: Shown<'_>, color: bool) -> String {
     let tone = if item.is_served() { Tone::Plain } else { Tone::Bad };
     let mut out = format!("{}  {}", item.endpoint, paint(&item.verdict, tone, color));
     if let Some(service) = &item.service {
@@ -113,11 +119,24 @@ fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
     }
     out.push_str(&on(&item.replicas));
     out.push('\n');
-    item.steps.iter().for_each(|one| step(one, wide, color, &mut out));
+    item.steps.iter().for_each(|one| step(one, shown, color, &mut out));
     out
 }
 
-fn step(step: &StepItem, wide: bool, color: bool, out: &mut String) {
+/// Returns the time between two timestamps as people read it; `None` unless both are.
+fn between(from: &str, to: &str) -> Option<String> {
+    let (from, to): (Timestamp, Timestamp) = (from.parse().ok()?, to.parse().ok()?);
+    Some(age(u64::try_from(to.duration_since(from).as_millis()).unwrap_or_default()))
+}
+
+/// Returns a detail with the age of its confirmation, or of its wait.
+fn aged(detail: &str, confirmed: Option<&str>, since: Option<&str>, as_of: &str) -> String {
+    let confirmed = confirmed.and_then(|at| between(at, as_of)).map(|age| format!(", confirmed {age} ago"));
+    let since = since.and_then(|at| between(at, as_of)).map(|age| format!(", for {age}"));
+    format!("{detail}{}{}", confirmed.unwrap_or_default(), since.unwrap_or_default())
+}
+
+fn step(step: &StepItem, (wide, as_of): Shown<'_>, color: bool, out: &mut String) {
     let tone = match step.verdict.as_str() {
         "drop" => Tone::Bad,
         "warn" => Tone::Warn,
@@ -125,10 +144,11 @@ fn step(step: &StepItem, wide: bool, color: bool, out: &mut String) {
     };
     let verdict = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
     let object = step.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
-    out.push_str(&format!("  {:<10} {verdict} {}  {}{object}\n", step.stage, step.code, step.detail));
+    let detail = aged(&step.detail, step.confirmed_at.as_deref(), step.since.as_deref(), as_of);
+    out.push_str(&format!("  {:<10} {verdict} {}  {detail}{object}\n", step.stage, step.code));
 }
 
-fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
+fn reasons(item: &WhyNotItem, shown: Shown<'_>, color: bool) -> String {
     let tone = if item.is_served() { Tone::Plain } else { Tone::Bad };
     let noun = if item.served == 1 { "endpoint" } else { "endpoints" };
     let text = match item.served {
@@ -141,9 +161,9 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     let served = paint(&text, tone, color);
     let service = item.service.as_deref().map(|s| format!("  service {s}")).unwrap_or_default();
     let mut out = format!("{}  {served}{service}  for {}{}\n", item.host, item.client, on(&item.replicas));
-    item.reached.iter().for_each(|one| step(one, wide, color, &mut out));
-    item.reasons.iter().for_each(|one| reason(one, "dropped", wide, &mut out));
-    item.held.iter().for_each(|one| reason(one, "held", wide, &mut out));
+    item.reached.iter().for_each(|one| step(one, shown, color, &mut out));
+    item.reasons.iter().for_each(|one| reason(one, "dropped", shown, &mut out));
+    item.held.iter().for_each(|one| reason(one, "held", shown, &mut out));
     out
 }
 
@@ -167,7 +187,7 @@ const NOTHING_EXISTS: [Code; 6] = [
     Code::UDP_NOT_SERVED,
 ];
 
-fn reason(reason: &ReasonItem, outcome: &str, wide: bool, out: &mut String) {
+fn reason(reason: &ReasonItem, outcome: &str, (wide, as_of): Shown<'_>, out: &mut String) {
     let count = match NOTHING_EXISTS.iter().any(|code| code.to_string() == reason.code) {
         true => String::new(),
         false => format!(": {} {outcome}", reason.count),
@@ -176,7 +196,8 @@ fn reason(reason: &ReasonItem, outcome: &str, wide: bool, out: &mut String) {
     for dropped in &reason.dropped {
         let object = dropped.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
         let space = if dropped.endpoint.is_empty() { "" } else { "  " };
-        out.push_str(&format!("             {}{space}{}{object}\n", dropped.endpoint, dropped.detail));
+        let detail = aged(&dropped.detail, None, dropped.since.as_deref(), as_of);
+        out.push_str(&format!("             {}{space}{detail}{object}\n", dropped.endpoint));
     }
     if reason.next != "nothing" {
         out.push_str(&format!("             next: {}\n", reason.next));
@@ -213,11 +234,24 @@ mod tests {
     fn what_does_not_exist_is_not_counted() {
         let shown = |code| {
             let mut out = String::new();
-            reason(&mk_reason(code), "dropped", false, &mut out);
+            reason(&mk_reason(code), "dropped", (false, ""), &mut out);
             out
         };
         assert_eq!(shown(Code::NO_SUCH_PORT), "  merge      TRB0525 a rule\n");
         assert_eq!(shown(Code::NOT_IMPORTED), "  merge      TRB0530 a rule: 1 dropped\n");
+    }
+
+    #[test]
+    fn age_is_that_at_the_time_of_the_answer() {
+        let (at, now) = ("2026-01-01T10:00:00.000Z", "2026-01-01T10:00:06.500Z");
+        assert_eq!(aged("listed", Some(at), None, now), "listed, confirmed 6s ago");
+        assert_eq!(aged("waits", None, Some(at), now), "waits, for 6s");
+        assert_eq!(
+            aged("listed", Some(now), None, at),
+            "listed, confirmed 0ms ago",
+            "of a clock that is ahead"
+        );
+        assert_eq!(aged("listed", Some("x"), None, now), "listed");
     }
 
     #[test]

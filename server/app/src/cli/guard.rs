@@ -1,6 +1,13 @@
 //! `tributary guard`: lists held removals and releases one.
 
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::join_all;
+use reqwest::Method;
+
 use super::get::{document, parse};
+use super::http::of_server;
 use super::server::conclude;
 use super::table::{Table, age};
 use super::{Console, Server};
@@ -65,20 +72,44 @@ fn table(items: &[HeldItem], wide: bool) -> Table {
     table
 }
 
+/// Releases the removal on every replica that holds it. One that does not answer is reported, and keeps none of the others from it.
 async fn release(
     args: &GuardReleaseArgs,
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
-    let server = Server::find(&args.server, env)?;
-    let body = server.post("/debug/guard/release", &[("id", Some(args.id.as_str()))]).await;
-    let body = body.map_err(|failure| match failure.exit {
-        Exit::NotFound => failure.next("list held removals with `tributary guard list`"),
-        _ => failure,
-    })?;
-    let released: List<HeldItem> = parse(&body)?;
-    for item in &released.items {
-        console.data(&format!("released: {} of registry {}\n", item.what, item.registry))?;
+    let replicas = Server::replicas(&args.server, env).await?;
+    let answers = join_all(replicas.iter().map(|replica| release_on(replica, &args.id).boxed())).await;
+    let several = replicas.len() > 1;
+    let (mut released, mut unknown, mut silent) = (0, None, Vec::new());
+    for (replica, answer) in replicas.iter().map(Server::url).zip(answers) {
+        match answer {
+            Ok(items) => {
+                let on = if several { format!(" on {replica}") } else { String::new() };
+                for item in &items {
+                    console.data(&format!("released: {} of registry {}{on}\n", item.what, item.registry))?;
+                }
+                released += 1;
+            }
+            Err(failure) if failure.exit == Exit::NotFound => unknown = Some(failure),
+            Err(failure) if several => {
+                console.note(&format!("no answer of replica {replica}: {}", failure.message));
+                silent.push(of_server(failure, &replica));
+            }
+            Err(failure) => return Err(of_server(failure, &replica)),
+        }
     }
-    Ok(conclude(&released.metadata, Exit::Ok, console))
+    match (released, unknown, silent.into_iter().next()) {
+        (0, None, Some(failure)) => Err(failure),
+        // a replica that is silent may hold it
+        (_, _, Some(_)) => Ok(Exit::Partial),
+        (0, Some(failure), None) => Err(failure.next("list held removals with `tributary guard list`")),
+        (_, _, None) => Ok(Exit::Ok),
+    }
+}
+
+async fn release_on(replica: &Server, id: &str) -> Result<Vec<HeldItem>, CommandError> {
+    let query = [("id", Some(id))];
+    let body = replica.exchange((Method::POST, Duration::ZERO), "/debug/guard/release", &query).await?;
+    Ok(parse::<List<HeldItem>>(&body)?.items)
 }

@@ -12,7 +12,7 @@ use http::header::AUTHORIZATION;
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Method, RequestBuilder, StatusCode, redirect};
 use tributary_model::Code;
 
-use crate::args::ServerArgs;
+use crate::args::ConnectionArgs;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
@@ -62,24 +62,14 @@ pub struct Login {
 impl Login {
     /// Returns the files of the flags, else those of the variables.
     #[must_use]
-    pub fn of(args: &ServerArgs, env: &Environment) -> Self {
-        let of = Self::of_variables(env);
+    pub fn of(args: &ConnectionArgs, env: &Environment) -> Self {
+        let file =
+            |flag: &Option<PathBuf>, name: &str| flag.clone().or_else(|| env.get(name).map(Into::into));
         Self {
-            ca: args.server_ca.clone().or(of.ca),
-            token: args.server_token.clone().or(of.token),
-            certificate: args.server_cert.clone().or(of.certificate),
-            key: args.server_key.clone().or(of.key),
-        }
-    }
-    /// Returns the files of the variables.
-    #[must_use]
-    pub fn of_variables(env: &Environment) -> Self {
-        let file = |name: &str| env.get(name).map(Into::into);
-        Self {
-            ca: file("TRIBUTARY_SERVER_CA"),
-            token: file("TRIBUTARY_SERVER_TOKEN"),
-            certificate: file("TRIBUTARY_SERVER_CERT"),
-            key: file("TRIBUTARY_SERVER_KEY"),
+            ca: file(&args.server_ca, "TRIBUTARY_SERVER_CA"),
+            token: file(&args.server_token, "TRIBUTARY_SERVER_TOKEN"),
+            certificate: file(&args.server_cert, "TRIBUTARY_SERVER_CERT"),
+            key: file(&args.server_key, "TRIBUTARY_SERVER_KEY"),
         }
     }
     fn token(&self) -> Result<Option<HeaderValue>, CommandError> {
@@ -137,13 +127,14 @@ impl Http {
     pub fn base(&self) -> &str {
         &self.base
     }
-    /// Sends a request and returns the body; a status other than success is an error.
+    /// Sends a request and returns the body; a status other than success is an error. An error does not name the server: it says what
+    /// the server did, and [`of_server`] adds the name.
     pub async fn send(&self, request: &Request<'_>) -> Result<Bytes, CommandError> {
         match receive(self.built(request).timeout(request.limit)).await {
             Ok(Some((status, body))) => judge(status, body),
-            Ok(None) => Err(self.unreachable(&format!("the answer is larger than {MAX_BYTES} bytes"))),
-            Err(e) if e.is_timeout() => Err(silent(&self.base, request.limit)),
-            Err(e) => Err(self.unreachable(&root_cause(&e))),
+            Ok(None) => Err(self.failed(format!("sent an answer of more than {MAX_BYTES} bytes"))),
+            Err(e) if e.is_timeout() => Err(silent(request.limit)),
+            Err(e) => Err(self.failed(unreachable(&root_cause(&e)))),
         }
     }
     fn built(&self, request: &Request<'_>) -> RequestBuilder {
@@ -154,8 +145,7 @@ impl Http {
             None => built,
         }
     }
-    fn unreachable(&self, why: &str) -> CommandError {
-        let message = format!("cannot reach a server at {}: {why}", self.base);
+    fn failed(&self, message: String) -> CommandError {
         let error = CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message);
         match self.base.starts_with("https") {
             true => {
@@ -167,13 +157,26 @@ impl Http {
 }
 
 /// Returns the error of a server that sent no answer in time.
-pub(super) fn silent(place: &str, limit: Duration) -> CommandError {
+pub(super) fn silent(limit: Duration) -> CommandError {
     CommandError {
         exit: Exit::TimedOut,
         code: Some(Code::SERVER_UNREACHABLE),
-        message: format!("{place} sent no answer within {limit:?}"),
+        message: format!("sent no answer within {limit:?}"),
         next: "increase --timeout".to_owned(),
     }
+}
+
+/// Returns the text of a server without a connection.
+pub(super) fn unreachable(why: &str) -> String {
+    format!("cannot be reached: {why}")
+}
+
+/// Names the server in the failure of an exchange with it.
+pub(super) fn of_server(failure: CommandError, server: &str) -> CommandError {
+    if failure.code != Some(Code::SERVER_UNREACHABLE) {
+        return failure;
+    }
+    CommandError { message: format!("server {server} {}", failure.message), ..failure }
 }
 
 /// Returns a client that follows no redirect, uses no proxy and keeps no idle connection.
@@ -331,7 +334,9 @@ mod tests {
             parse("127.0.0.1:1").unwrap().send(&Request::get(Duration::from_secs(5), "/debug", &[])).await;
         let failure = sent.unwrap_err();
         assert_eq!(failure.code, Some(Code::SERVER_UNREACHABLE));
-        assert!(failure.message.ends_with("Connection refused (os error 111)"), "{failure}");
+        assert_eq!(failure.message, "cannot be reached: Connection refused (os error 111)");
+        let named = of_server(failure, "http://127.0.0.1:1");
+        assert!(named.message.starts_with("server http://127.0.0.1:1 cannot be reached: "), "{named}");
     }
 
     #[test]

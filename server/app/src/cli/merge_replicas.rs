@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use super::http::of_server;
 use super::replicas::ReplicaAnswer;
 use crate::document::is_age;
 use crate::exit::{CommandError, Exit};
@@ -46,7 +47,7 @@ fn without_document(unknown: Vec<CommandError>, silent: Vec<(String, CommandErro
             ),
             ..failure
         },
-        false => failure,
+        false => of_server(failure, &replica),
     });
     let first = error.chain(unknown).next();
     first.unwrap_or_else(|| CommandError::plain("no replica was found"))
@@ -89,8 +90,22 @@ fn merge(lists: Vec<(String, Value)>, silent: Vec<String>) -> Value {
         // entries of replicas follow each other in time
         items.sort_by(|a, b| a.item["at"].as_str().cmp(&b.item["at"].as_str()));
     }
+    if let Some(Value::Object(metadata)) = out.get_mut("metadata") {
+        count_all(metadata, items.len());
+    }
     out.insert("items".to_owned(), items.into_iter().map(|item| item.value(count)).collect());
     Value::Object(out)
+}
+
+/// Sets the number of matching items of all replicas. That of whole lists is the number of merged items; of pages it is not known which
+/// of the others are equal, so the largest number is a lower bound.
+fn count_all(metadata: &mut Map<String, Value>, merged: usize) {
+    let is_whole = metadata.get("remaining").and_then(Value::as_u64).unwrap_or_default() == 0;
+    match metadata.remove("total") {
+        Some(_) if is_whole => drop(metadata.insert("total".to_owned(), merged.into())),
+        Some(most) => drop(metadata.insert("totalAtLeast".to_owned(), most)),
+        None => {}
+    }
 }
 
 /// Item with the replicas that show it.
@@ -119,19 +134,8 @@ fn comparable(item: &Value) -> Value {
             Value::Object(kept.map(|(name, value)| (name.clone(), comparable(value))).collect())
         }
         Value::Array(items) => items.iter().map(comparable).collect(),
-        Value::String(text) if text.contains(" ago") => without_ages(text).into(),
         other => other.clone(),
     }
-}
-
-/// Returns a text such as `confirmed 6s ago` without the number, which differs between replicas.
-fn without_ages(text: &str) -> String {
-    let parts: Vec<&str> = text.split(' ').collect();
-    let is_age = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
-    let next = parts.iter().skip(1).map(|part| part.starts_with("ago")).chain([false]);
-    let kept =
-        parts.iter().zip(next).map(|(part, before_ago)| if before_ago && is_age(part) { "-" } else { part });
-    kept.collect::<Vec<_>>().join(" ")
 }
 
 /// Adds the items of a replica. An item of the list that this replica already has is not the same as another one of its own.
@@ -221,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn age_in_a_text_makes_no_difference() {
+    fn time_of_a_confirmation_makes_no_difference() {
         let item =
-            |age: &str, by: &str| json!({"detail": format!("listed by {by}, confirmed {age} ago, served")});
+            |at: &str, by: &str| json!({"steps": [{"detail": format!("listed by {by}"), "confirmedAt": at}]});
         let of = |a: Value, b: Value| {
             let all = merged(vec![
                 answer("t-0", list("t-0", "1", json!([a]))),
@@ -231,8 +235,25 @@ mod tests {
             ]);
             all["items"].as_array().unwrap().len()
         };
-        assert_eq!(of(item("6s", "east"), item("840ms", "east")), 1);
-        assert_eq!(of(item("6s", "east"), item("6s", "west")), 2);
+        assert_eq!(of(item("10:00", "east"), item("10:01", "east")), 1);
+        assert_eq!(of(item("10:00", "east"), item("10:00", "west")), 2);
+    }
+
+    #[test]
+    fn total_is_computed_from_whole_lists_and_a_bound_otherwise() {
+        let page = |names: &[&str], total: usize| {
+            let items: Vec<Value> = names.iter().map(|name| json!({"id": name})).collect();
+            let metadata = json!({"total": total, "remaining": total - names.len()});
+            json!({"kind": "ServiceList", "metadata": metadata, "items": items})
+        };
+        let of = |a: Value, b: Value| {
+            let all = merged(vec![answer("t-0", a), answer("t-1", b)]);
+            (all["metadata"]["total"].clone(), all["metadata"]["totalAtLeast"].clone())
+        };
+        let whole = of(page(&["a", "b"], 2), page(&["b", "c"], 2));
+        assert_eq!(whole, (json!(3), Value::Null), "three in all, and each replica has two");
+        let cut = of(page(&["a"], 5), page(&["b", "c"], 2));
+        assert_eq!(cut, (Value::Null, json!(5)), "which of the others are equal is not known");
     }
 
     #[test]

@@ -1,12 +1,20 @@
 //! `tributary get overview`, `get map` and the table of `get timeline`.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
 use super::get::{document, parse, path};
+use super::http::of_server;
 use super::table::{Cell, Table, Tone, age};
 use super::{Console, Server};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::overview::OverviewCounts;
 use crate::document::timeline::TimelineSeverity;
-use crate::document::{Map, Overview, TimelineItem};
+use crate::document::{API_VERSION, Map as MapDocument, Overview, TimelineItem};
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
@@ -42,13 +50,16 @@ pub(super) fn check(args: &GetArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Writes the document of each replica.
+/// Writes the document of each replica: tables one after another, JSON and YAML as one document.
 pub(super) async fn run(
     args: &GetArgs,
     server: &Server,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let replicas = server.split().await?;
+    if replicas.len() > 1 && matches!(args.output, Output::Json | Output::Yaml) {
+        return together(args, &replicas, console).await;
+    }
     let mut exit = Exit::Ok;
     for (number, replica) in replicas.iter().enumerate() {
         if replicas.len() > 1 && matches!(args.output, Output::Table | Output::Wide) {
@@ -58,9 +69,9 @@ pub(super) async fn run(
         match one(args, replica, console).await {
             Ok(Exit::Ok) => {}
             Ok(_) => exit = Exit::Partial,
-            Err(failure) if replicas.len() == 1 => return Err(failure),
+            Err(failure) if replicas.len() == 1 => return Err(of_server(failure, &replica.url())),
             Err(failure) => {
-                console.note(&format!("no answer of replica {}: {}", replica.url(), failure.message));
+                note_silent(replica, &failure, console);
                 exit = Exit::Partial;
             }
         }
@@ -68,10 +79,47 @@ pub(super) async fn run(
     Ok(exit)
 }
 
+fn note_silent(replica: &Server, failure: &CommandError, console: &mut Console<'_>) {
+    console.note(&format!("no answer of replica {}: {}", replica.url(), failure.message));
+}
+
+async fn read(args: &GetArgs, server: &Server) -> Result<Bytes, CommandError> {
+    server.exchange((Method::GET, Duration::ZERO), &path(args.what), &[]).await
+}
+
+/// Writes one document with that of each replica, under its address. Fields that this version does not know stay.
+async fn together(
+    args: &GetArgs,
+    replicas: &[Server],
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let (mut exit, mut all) = (Exit::Ok, Vec::new());
+    for (replica, answer) in replicas.iter().zip(join_all(replicas.iter().map(|one| read(args, one))).await) {
+        let mut fields = Map::from_iter([("replica".to_owned(), Value::from(replica.url()))]);
+        match answer.and_then(|body| parse::<Map<String, Value>>(&body)) {
+            Ok(document) => {
+                let is_partial = document.get("metadata").and_then(|of| of.get("partial"));
+                exit = if is_partial == Some(&true.into()) { Exit::Partial } else { exit };
+                fields.extend(document);
+            }
+            Err(failure) => {
+                note_silent(replica, &failure, console);
+                fields.insert("silent".to_owned(), failure.message.into());
+                exit = Exit::Partial;
+            }
+        }
+        all.push(Value::Object(fields));
+    }
+    let kind = if args.what == Resource::Map { "ReplicaMaps" } else { "ReplicaOverviews" };
+    let whole = json!({"apiVersion": API_VERSION, "kind": kind, "replicas": all});
+    console.data(&document(args.output, &whole)?)?;
+    Ok(exit)
+}
+
 async fn one(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> Result<Exit, CommandError> {
-    let body = server.get(&path(args.what), &[]).await?;
+    let body = read(args, server).await?;
     let (is_partial, text) = if args.what == Resource::Map {
-        let map: Map = parse(&body)?;
+        let map: MapDocument = parse(&body)?;
         (map.metadata.partial, render(args, &map, || of_map(args, &map, console.color))?)
     } else {
         let overview: Overview = parse(&body)?;
@@ -180,7 +228,7 @@ fn tone(severity: &str) -> Tone {
     }
 }
 
-fn of_map(args: &GetArgs, map: &Map, color: bool) -> String {
+fn of_map(args: &GetArgs, map: &MapDocument, color: bool) -> String {
     let wide = args.output == Output::Wide;
     let mut nodes = Table::new(&["KIND", "NAME", "STATE", "SERVICES", "ENDPOINTS", "REASON"], &[], wide);
     for node in &map.nodes {

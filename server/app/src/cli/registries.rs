@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::table::{Cell, Table, Tone, age};
-use crate::document::registries::SourceItem;
+use crate::document::registries::{DetailItem, SourceItem};
 use crate::document::state::kind_name;
 use crate::document::{ConditionItem, RegistryItem};
 use tributary_model::CollectionKind;
@@ -61,7 +61,10 @@ pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
     {
         parts(item, source, &mut states);
         let place = || [item.name.clone().into(), source.scope.clone().into()];
-        let pairs = || source.details.iter().map(|detail| (detail.name.as_str(), detail.value.as_str()));
+        let shown = |detail: &DetailItem| {
+            detail.age_millis.map_or_else(|| detail.value.clone(), |millis| format!("{} ago", age(millis)))
+        };
+        let pairs = || source.details.iter().map(|detail| (detail.name.as_str(), shown(detail)));
         if source.details.len() < COLUMNS {
             for (name, value) in pairs() {
                 details.row(place().into_iter().chain([name.into(), value.into()]).collect());
@@ -204,7 +207,7 @@ pub(super) fn next_try(millis: u64) -> String {
 mod tests {
     use super::*;
     use crate::document::ObjectItem;
-    use crate::document::registries::{CollectionItem, DetailItem, PartItem, ProblemItem};
+    use crate::document::registries::{CollectionItem, PartItem, ProblemItem};
 
     #[test]
     fn scopes_with_equal_details_share_a_table() {
@@ -214,7 +217,7 @@ mod tests {
             state: "Live".into(),
             held,
             details: names
-                .map(|name| DetailItem { name: name.into(), value: mode.into(), number: None })
+                .map(|name| DetailItem { name: name.into(), value: mode.into(), ..DetailItem::default() })
                 .into(),
             ..SourceItem::default()
         };
@@ -250,7 +253,7 @@ mod tests {
             details: vec![DetailItem {
                 name: "network".into(),
                 value: "east (label of tributary-system)".into(),
-                number: None,
+                ..DetailItem::default()
             }],
             ..SourceItem::default()
         };

@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use tributary_kube_client::{ApiFailure, ConnectOptions, Connection, Env, Forwarded, PodFound, Pods};
 use tributary_model::Code;
 
-use super::http::{MAX_BYTES, Request, judge, silent};
+use super::http::{self as client, MAX_BYTES, Request, judge, of_server, silent};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
@@ -121,7 +121,7 @@ impl PodServers {
     /// Sends a request to one replica, by its name, and returns the body.
     pub async fn one(&self, name: &str, request: &Request<'_>) -> Result<Bytes, CommandError> {
         let (pods, pod) = self.named(name).await?;
-        exchange_in_time(pods, pod, request).await
+        exchange_in_time(pods, pod, request).await.map_err(|failure| of_server(failure, name))
     }
     /// Fails unless there is exactly one replica.
     pub async fn require_one(&self) -> Result<(), CommandError> {
@@ -155,7 +155,7 @@ impl PodServers {
     /// Opens a connection to the admin port of a replica.
     pub async fn open(&self, name: &str) -> Result<Forwarded, CommandError> {
         let (pods, pod) = self.named(name).await?;
-        forward(pods, pod).await
+        forward(pods, pod).await.map_err(|failure| of_server(failure, name))
     }
     async fn named(&self, name: &str) -> Result<(&Pods, &PodFound), CommandError> {
         let (pods, found) = self.found().await?;
@@ -204,30 +204,30 @@ impl PodServers {
 
 async fn forward(pods: &Pods, pod: &PodFound) -> Result<Forwarded, CommandError> {
     let port = pod.port.unwrap_or(PORT);
-    pods.forward(&pod.name, port).await.map_err(|e| unreachable(&pod.name, port, &e.to_string()))
+    pods.forward(&pod.name, port).await.map_err(|e| unreachable(port, &e.to_string()))
 }
 
-fn unreachable(pod: &str, port: u16, why: &str) -> CommandError {
-    let message = format!("cannot reach port {port} of pod {pod}: {why}");
+fn unreachable(port: u16, why: &str) -> CommandError {
+    let message = client::unreachable(&format!("port {port}: {why}"));
     CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
 }
 
 async fn exchange_in_time(pods: &Pods, pod: &PodFound, request: &Request<'_>) -> Result<Bytes, CommandError> {
     let answer = tokio::time::timeout(request.limit, exchange(pods, pod, request)).await;
-    answer.unwrap_or_else(|_| Err(silent(&format!("pod {}", pod.name), request.limit)))
+    answer.unwrap_or_else(|_| Err(silent(request.limit)))
 }
 
 /// Sends one request over a connection of its own.
 async fn exchange(pods: &Pods, pod: &PodFound, request: &Request<'_>) -> Result<Bytes, CommandError> {
     let port = pod.port.unwrap_or(PORT);
     if !pod.running {
-        return Err(unreachable(&pod.name, port, "it does not run"));
+        return Err(unreachable(port, "it does not run"));
     }
     let target = target(request)?;
     let (stream, reason) = forward(pods, pod).await?.parts();
     match over(stream, request.method.clone(), &target).await {
         Ok((status, body)) => judge(status, body),
-        Err(why) => Err(unreachable(&pod.name, port, &reason.await.unwrap_or(why))),
+        Err(why) => Err(unreachable(port, &reason.await.unwrap_or(why))),
     }
 }
 

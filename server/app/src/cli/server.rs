@@ -12,10 +12,10 @@ use futures::future::join_all;
 use reqwest::Method;
 
 use super::console::Console;
-use super::http::{DEFAULT, Http, Login, Query, Request};
+use super::http::{DEFAULT, Http, Login, Query, Request, of_server};
 use super::merge_replicas;
 use super::replicas::{PodServers, PodsUrl, ReplicaAnswer, one_of};
-use crate::args::ServerArgs;
+use crate::args::{ConnectionArgs, ServerArgs};
 use crate::document::Metadata;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
@@ -36,19 +36,18 @@ enum Place {
 impl Server {
     /// Returns the server of `--server`, else `TRIBUTARY_SERVER`, else the default.
     pub fn find(args: &ServerArgs, env: &Environment) -> Result<Self, CommandError> {
-        let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
-        Self::at(url, args.timeout.get(), &Login::of(args, env), env)
+        Self::at(&args.connection, args.timeout.get(), env)
     }
-    /// Returns the server of a URL, else of `TRIBUTARY_SERVER`, else the default; variables name what is presented to it.
-    pub fn named(url: Option<&str>, timeout: Duration, env: &Environment) -> Result<Self, CommandError> {
-        let url = url.or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
-        Self::at(url, timeout, &Login::of_variables(env), env)
+    /// Returns the server of a command that has a time limit of its own.
+    pub fn at(args: &ConnectionArgs, timeout: Duration, env: &Environment) -> Result<Self, CommandError> {
+        let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
+        Self::of_url(url, timeout, &Login::of(args, env), env)
     }
     /// Parses `http://HOST:PORT` or `HOST:PORT`.
     pub fn parse(url: &str, timeout: Duration) -> Result<Self, CommandError> {
-        Self::at(url, timeout, &Login::default(), &Environment::default())
+        Self::of_url(url, timeout, &Login::default(), &Environment::default())
     }
-    fn at(url: &str, timeout: Duration, login: &Login, env: &Environment) -> Result<Self, CommandError> {
+    fn of_url(url: &str, timeout: Duration, login: &Login, env: &Environment) -> Result<Self, CommandError> {
         let place = match PodsUrl::parse(url)? {
             Some(pods) => Place::Pods(Box::new(PodServers::new(pods, env.clone()))),
             None if url.contains(',') => {
@@ -103,6 +102,18 @@ impl Server {
         }
         self.merged(&Request::get(self.timeout + held, path, query)).await
     }
+    /// Sends a request to one server, such as those that [`Server::split`] returns. A failure does not name the server: the caller does.
+    /// The server may take `held` longer than usual.
+    pub async fn exchange(
+        &self,
+        (method, held): (Method, Duration),
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<Bytes, CommandError> {
+        self.require_one().await?;
+        let request = Request { method, ..Request::get(self.timeout + held, path, query) };
+        self.answers(&request).await?.pop().map_or_else(|| Err(no_replica()), |only| only.body)
+    }
     /// Returns the pods, if replicas are reached through a cluster.
     #[must_use]
     pub fn pods(&self) -> Option<&PodServers> {
@@ -130,14 +141,20 @@ impl Server {
     async fn merged(&self, request: &Request<'_>) -> Result<Bytes, CommandError> {
         let mut answers = self.answers(request).await?;
         match answers.pop() {
-            Some(only) if answers.is_empty() => only.body,
+            Some(ReplicaAnswer { replica, body }) if answers.is_empty() => {
+                body.map_err(|failure| of_server(failure, &replica))
+            }
             Some(last) => {
                 answers.push(last);
                 merge_replicas::documents(request.path, answers)
             }
-            None => Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, "no replica was found")),
+            None => Err(no_replica()),
         }
     }
+}
+
+fn no_replica() -> CommandError {
+    CommandError::new(Exit::NotFound, Code::NOT_FOUND, "no replica was found")
 }
 
 async fn answer(http: &Http, request: &Request<'_>) -> ReplicaAnswer {

@@ -1,8 +1,14 @@
 //! `tributary version`: the versions of this program and of running servers.
 
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::join_all;
+use reqwest::Method;
 use serde::Serialize;
 
 use super::get::{document, parse};
+use super::http::of_server;
 use super::{Console, Server};
 use crate::args::{DocumentOutput, Output, VersionArgs};
 use crate::document::VersionDocument;
@@ -14,10 +20,19 @@ use crate::exit::{CommandError, Exit};
 struct Versions {
     client: VersionDocument,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    servers: Vec<VersionDocument>,
+    servers: Vec<ServerVersion>,
 }
 
-/// Runs the command. A server that does not answer fails it after the version of this program is printed.
+/// Version of one server.
+#[derive(Debug, Serialize)]
+struct ServerVersion {
+    /// Its address, as `--server` takes it.
+    server: String,
+    #[serde(flatten)]
+    version: VersionDocument,
+}
+
+/// Runs the command. A server that does not answer fails it after the versions of the others are printed.
 pub async fn run(
     args: &VersionArgs,
     env: &Environment,
@@ -25,11 +40,11 @@ pub async fn run(
 ) -> Result<Exit, CommandError> {
     let servers = if args.client { Vec::new() } else { Server::replicas(&args.server, env).await? };
     let mut versions = Versions { client: VersionDocument::own("", None), servers: Vec::new() };
-    let mut failure = None;
-    for server in &servers {
-        match server.get("/debug/version", &[]).await.and_then(|body| parse(&body)) {
-            Ok(version) => versions.servers.push(version),
-            Err(error) => failure = Some(error),
+    let mut failures = Vec::new();
+    for (server, answer) in join_all(servers.iter().map(|server| of(server).boxed())).await {
+        match answer {
+            Ok(version) => versions.servers.push(ServerVersion { server, version }),
+            Err(failure) => failures.push((server, failure)),
         }
     }
     console.data(&match args.output {
@@ -37,32 +52,37 @@ pub async fn run(
         DocumentOutput::Yaml => document(Output::Yaml, &versions)?,
         DocumentOutput::Table => text(&versions),
     })?;
-    match failure {
-        // of several replicas, some answered
-        Some(error) if !versions.servers.is_empty() => Err(CommandError { exit: Exit::Partial, ..error }),
-        Some(error) => Err(error),
-        None => Ok(Exit::Ok),
+    conclude(failures, &versions, console)
+}
+
+async fn of(server: &Server) -> (String, Result<VersionDocument, CommandError>) {
+    let answer = server.exchange((Method::GET, Duration::ZERO), "/debug/version", &[]).await;
+    (server.url(), answer.and_then(|body| parse(&body)))
+}
+
+/// Reports servers that did not answer. If some of several did, the answer is partial.
+fn conclude(
+    failures: Vec<(String, CommandError)>,
+    versions: &Versions,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    if versions.servers.is_empty() {
+        let first = failures.into_iter().next();
+        return first.map_or(Ok(Exit::Ok), |(server, failure)| Err(of_server(failure, &server)));
     }
+    for (server, failure) in &failures {
+        console.note(&format!("no answer of replica {server}: {}", failure.message));
+    }
+    Ok(if failures.is_empty() { Exit::Ok } else { Exit::Partial })
 }
 
 fn text(versions: &Versions) -> String {
-    let tested = |version: &VersionDocument| {
-        let each = version.tested.iter().map(|one| format!("{} {}", one.program, one.versions));
-        each.collect::<Vec<_>>().join(", ")
+    let line = |side: &str, of: &VersionDocument| {
+        let each = of.tested.iter().map(|one| format!("{} {}", one.program, one.versions));
+        let tested = each.collect::<Vec<_>>().join(", ");
+        let name = if of.name.is_empty() { String::new() } else { format!("{}, ", of.name) };
+        format!("{side}: {}, {name}journal format {}, tested with {tested}\n", of.version, of.journal_format)
     };
-    let own = &versions.client;
-    let mut out = format!(
-        "client: {}, journal format {}, tested with {}\n",
-        own.version,
-        own.journal_format,
-        tested(own)
-    );
-    for one in &versions.servers {
-        let (name, version, format) = (&one.name, &one.version, one.journal_format);
-        out.push_str(&format!(
-            "server: {version}, {name}, journal format {format}, tested with {}\n",
-            tested(one)
-        ));
-    }
-    out
+    let servers = versions.servers.iter().map(|one| line(&format!("server {}", one.server), &one.version));
+    std::iter::once(line("client", &versions.client)).chain(servers).collect()
 }

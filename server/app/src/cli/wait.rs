@@ -28,7 +28,7 @@ pub async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let limit = args.timeout.get();
-    let server = Server::named(args.server.as_deref(), REQUEST.min(limit), env)?;
+    let server = Server::at(&args.connection, REQUEST.min(limit), env)?;
     let replicas = server.split().await?;
     let end = Instant::now() + limit;
     let mut waiting = Vec::new();

@@ -153,11 +153,15 @@ pub struct PartItem {
 
 /// Detail that an adapter reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DetailItem {
     /// Name.
     pub name: String,
-    /// Value.
+    /// Value; empty if it is an age.
     pub value: String,
+    /// Value, if it is the time since something, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_millis: Option<u64>,
     /// Value, if it is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,

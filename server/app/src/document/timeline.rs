@@ -36,6 +36,8 @@ pub enum TimelineKind {
     Client,
     /// Responses that clients rejected.
     Rejection,
+    /// Problem of an object: it is quarantined, or served without a field; and its end.
+    Problem,
 }
 
 impl TimelineKind {
@@ -51,6 +53,7 @@ impl TimelineKind {
             Self::Configuration => "configuration",
             Self::Client => "client",
             Self::Rejection => "rejection",
+            Self::Problem => "problem",
         }
     }
 }

@@ -26,7 +26,6 @@ use super::sessions::{Found, Sessions};
 use super::ways::{self, Ways};
 use super::{invalid, left_out, lost_clusters};
 use crate::admin::backend::{Answer, Explained};
-use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
 
 /// Maximum number of services whose history is requested; one address in more services is a mistake.
@@ -146,16 +145,14 @@ fn name_withdrawn(one: &mut Explanation, withdrawn: &[String]) {
     }
 }
 
-/// Converts the core's times: an age in the text, a timestamp in the JSON.
+/// Converts the core's times to timestamps. Details do not repeat them: a reader that shows a step computes its age.
 fn set_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
     one.as_of = Some(timestamp(now));
     for step in &mut one.steps {
         let Some(time) = step.time else { continue };
-        let (suffix, when) = dated(time, mono, now);
-        step.detail.push_str(&suffix);
         match time {
-            StepTime::Confirmed(_) => step.confirmed_at = when,
-            StepTime::Since(_) => step.since = when,
+            StepTime::Confirmed(at) => step.confirmed_at = dated(at, mono, now),
+            StepTime::Since(at) => step.since = dated(at, mono, now),
         }
     }
 }
@@ -164,24 +161,15 @@ fn set_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
 fn date_reasons(out: &mut WhyNot, mono: Mono, now: Timestamp) {
     let reasons = out.reasons.iter_mut().chain(&mut out.held);
     for refused in reasons.flat_map(|reason| &mut reason.dropped) {
-        let Some(time @ StepTime::Since(_)) = refused.time else { continue };
-        let (suffix, when) = dated(time, mono, now);
-        refused.detail.push_str(&suffix);
-        refused.since = when;
+        let Some(StepTime::Since(at)) = refused.time else { continue };
+        refused.since = dated(at, mono, now);
     }
 }
 
-/// Returns the age of a step as the end of its detail, and its time as a timestamp.
-fn dated(time: StepTime, mono: Mono, now: Timestamp) -> (String, Option<String>) {
-    let (StepTime::Confirmed(at) | StepTime::Since(at)) = time;
-    let ago = mono.since(at);
-    let long = age(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX));
-    let when = jiff::SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
-    let suffix = match time {
-        StepTime::Confirmed(_) => format!(", confirmed {long} ago"),
-        StepTime::Since(_) => format!(", for {long}"),
-    };
-    (suffix, when.map(timestamp))
+/// Returns a time of the core's clock as a timestamp.
+fn dated(at: Mono, mono: Mono, now: Timestamp) -> Option<String> {
+    let ago = jiff::SignedDuration::try_from(mono.since(at)).ok()?;
+    now.checked_sub(ago).ok().map(timestamp)
 }
 
 fn is_of_host(one: &Explanation, host: &str) -> bool {

@@ -255,6 +255,7 @@ mod tests {
             name: name.into(),
             value: value.into(),
             number,
+            age_millis: None,
         };
         let details =
             [("mode", "notifyAndFetch: too many", None), ("overloads", "3", Some(3)), ("own", "7", None)];

@@ -1,4 +1,4 @@
-//! Logs each object that gets a problem, and the end of the problem.
+//! Logs each object that gets a problem, and the end of the problem; both are entries of the timeline, too.
 //!
 //! The status log calls it after each change of a status and passes the time. It keeps the problems that it knows;
 //! their number and the number of lines a minute are bounded.
@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tributary_core::ProblemView;
 use tributary_model::{Code, Mono, ObjectId, RegistryName};
+
+use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
 
 /// Maximum number of problems that are compared.
 pub const MOST_PROBLEMS: usize = 10_000;
@@ -57,12 +59,19 @@ impl Budget {
 }
 
 impl ProblemLog {
-    /// Logs the changes since the last call. Beyond the bound of an interval one line sums them up.
-    pub fn compare(&mut self, now: Mono, problems: &[ProblemView], is_configured: impl Fn(&str) -> bool) {
+    /// Logs the changes since the last call, and returns them as entries of the timeline. Beyond the bound of an interval one line and
+    /// one entry sum them up.
+    pub fn compare(
+        &mut self,
+        now: Mono,
+        problems: &[ProblemView],
+        is_configured: impl Fn(&str) -> bool,
+    ) -> Vec<TimelineItem> {
         let changes = self.changes(problems, is_configured);
         self.budget.renew(now);
         let lines = self.budget.take(changes.len());
         changes.iter().take(lines).for_each(write);
+        let mut entries: Vec<TimelineItem> = changes.iter().take(lines).map(entry).collect();
         let unlogged = changes.len() - lines;
         if unlogged > 0 && !std::mem::replace(&mut self.budget.is_summed_up, true) {
             tracing::warn!(
@@ -71,7 +80,9 @@ impl ProblemLog {
                 within = ?INTERVAL,
                 "problems of more objects changed than are logged; list them with `tributary get registries -o wide`"
             );
+            entries.push(sum(unlogged));
         }
+        entries
     }
     /// Returns the objects that got a problem, or one with another code, and those whose problem ended. A removed
     /// registry's problems are forgotten. An object that waits for its pod is not invalid, and not listed.
@@ -98,6 +109,47 @@ impl ProblemLog {
         let changes = begun.chain(ended.cloned().map(Change::Ended)).collect();
         self.known = now.into_iter().map(|(key, view)| (key, view.problem.code)).collect();
         changes
+    }
+}
+
+/// Returns the entry of the timeline.
+fn entry(change: &Change<'_>) -> TimelineItem {
+    let about = |registry: &RegistryName, object: &ObjectId| {
+        let name = if object.namespace.is_empty() {
+            object.name.to_string()
+        } else {
+            format!("{}/{}", object.namespace, object.name)
+        };
+        TimelineItem {
+            kind: TimelineKind::Problem,
+            object: TimelineObject::new(object.kind, name),
+            registry: registry.to_string(),
+            ..TimelineItem::default()
+        }
+    };
+    match change {
+        Change::Begun(ProblemView { registry, object, problem, .. }) => {
+            let is_unserved = problem.code == Code::KIND_NOT_SERVED;
+            TimelineItem {
+                severity: if is_unserved { TimelineSeverity::Info } else { TimelineSeverity::Warning },
+                message: problem.message.to_string(),
+                code: problem.code.to_string(),
+                ..about(registry, &object.id)
+            }
+        }
+        Change::Ended((registry, object)) => {
+            TimelineItem { message: "valid again, or removed".to_owned(), ..about(registry, object) }
+        }
+    }
+}
+
+/// Returns the entry about changes that have none of their own.
+fn sum(count: usize) -> TimelineItem {
+    TimelineItem {
+        kind: TimelineKind::Problem,
+        severity: TimelineSeverity::Warning,
+        message: format!("problems of {count} more objects changed; see `tributary get registries -o wide`"),
+        ..TimelineItem::default()
     }
 }
 
@@ -182,6 +234,24 @@ mod tests {
         assert_eq!(budget.take(1), 0);
         budget.renew(Mono(60_005));
         assert_eq!(budget.take(1), 1);
+    }
+
+    #[test]
+    fn quarantined_object_is_in_the_timeline_until_it_is_valid() {
+        let mut log = ProblemLog::default();
+        let begun = log.compare(Mono(1), &[mk_problem("a", Code::INVALID_HOST)], |_| true);
+        assert_eq!(begun.len(), 1);
+        let object = begun[0].object.clone().map(|object| (object.kind, object.name));
+        assert_eq!(object, Some(("ServiceEntry".to_owned(), "shop/a".to_owned())));
+        assert_eq!((&*begun[0].message, begun[0].severity), ("bad", TimelineSeverity::Warning));
+        assert_eq!((&*begun[0].code, &*begun[0].registry), (&*Code::INVALID_HOST.to_string(), "file"));
+        let ended = log.compare(Mono(2), &[], |_| true);
+        assert_eq!((ended.len(), ended[0].severity), (1, TimelineSeverity::Info));
+        let many: Vec<_> = (0..100).map(|at| mk_problem(&format!("o{at}"), Code::INVALID_HOST)).collect();
+        let entries = log.compare(Mono(3), &many, |_| true);
+        assert_eq!(entries.len(), MOST_LINES as usize - 2 + 1, "the rest of the interval, and the sum");
+        assert!(entries.last().unwrap().message.starts_with("problems of 82 more objects"), "{entries:?}");
+        assert!(log.compare(Mono(4), &[], |_| true).is_empty(), "one sum in an interval");
     }
 
     #[test]

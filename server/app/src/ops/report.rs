@@ -140,7 +140,7 @@ impl Report<'_> {
         let mode = status.mode.iter().map(|mode| DetailItem {
             name: "mode".to_owned(),
             value: mode.to_string(),
-            number: None,
+            ..DetailItem::default()
         });
         SourceItem {
             scope: scope.to_string(),
@@ -152,7 +152,7 @@ impl Report<'_> {
             held: 0,
             mode: status.mode.as_ref().map(|mode| mode.name.to_string()).unwrap_or_default(),
             parts: parts(view, self.now),
-            details: mode.chain(status.details.iter().map(detail)).collect(),
+            details: mode.chain(status.details.iter().map(|one| detail(one, age))).collect(),
         }
     }
     fn held(&self, name: &RegistryName) -> Vec<HeldItem> {
@@ -189,12 +189,14 @@ pub(super) fn parts(view: &SourceView, now: Mono) -> Vec<PartItem> {
     view.status.parts.iter().map(part).collect()
 }
 
-fn detail(detail: &SourceDetail) -> DetailItem {
-    let number = match detail.value {
-        DetailValue::Number(number) => Some(number),
-        DetailValue::Text(_) => None,
+/// Returns a detail of a status of this age in milliseconds.
+fn detail(detail: &SourceDetail, age: u64) -> DetailItem {
+    let (text, number, age_millis) = match &detail.value {
+        DetailValue::Number(number) => (number.to_string(), Some(*number), None),
+        DetailValue::Text(text) => (text.to_string(), None, None),
+        DetailValue::Age(span) => (String::new(), None, Some(millis(*span).saturating_add(age))),
     };
-    DetailItem { name: detail.name.to_string(), value: detail.value.to_string(), number }
+    DetailItem { name: detail.name.to_string(), value: text, number, age_millis }
 }
 
 fn millis(span: Duration) -> u64 {

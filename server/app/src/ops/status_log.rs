@@ -130,12 +130,12 @@ async fn follow(live: &LiveBackend) {
             };
             let Ok((statuses, problems, held)) = live.handle.inspect(look).await else { return };
             all = statuses;
-            let entries = log.compare(live, &all).into_iter().chain(held_log.compare(&all, &held));
-            entries.for_each(|entry| live.timeline.add(at, entry));
             let kinds = live.kinds();
-            problem_log.compare(live.clock.now(), &problems, |name| {
+            let problems = problem_log.compare(live.clock.now(), &problems, |name| {
                 kinds.contains_key(name) || name == DNS_REGISTRY
             });
+            let entries = log.compare(live, &all).into_iter().chain(held_log.compare(&all, &held));
+            entries.chain(problems).for_each(|entry| live.timeline.add(at, entry));
         }
         notices.look(&all, journal.as_mut().and_then(|errors| errors.borrow_and_update().clone()));
     }

@@ -1,7 +1,8 @@
 //! The last changes of the server, bounded in number and bytes.
 //!
 //! The tasks that notice a change add it; the admin surface reads the entries, and its event streams wait for the next one. Adding an
-//! entry waits for no reader. Entries are numbered in the order in which they were added.
+//! entry waits for no reader. Entries are numbered in the order in which they were added, and an answer has them in the order of time: a
+//! state that settles is added after later changes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ struct Ring {
 /// Entries of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries {
-    /// Entries, the oldest first.
+    /// Entries, the oldest first; those of one time by their number.
     pub items: Vec<Arc<TimelineItem>>,
     /// Number of newer entries beyond the limit, if a sequence was given; of older ones if not.
     pub more: usize,
@@ -80,10 +81,15 @@ impl Timeline {
         let is_wanted = |item: &&Arc<TimelineItem>| {
             item.sequence > after.unwrap_or_default() && since.as_ref().is_none_or(|since| item.at >= *since)
         };
-        let found = ring.items.iter().filter(is_wanted).count();
-        let more = found.saturating_sub(limit);
-        let skipped = if after.is_none() { more } else { 0 };
-        let items = ring.items.iter().filter(is_wanted).skip(skipped).take(limit).cloned().collect();
+        let mut items: Vec<Arc<TimelineItem>> = ring.items.iter().filter(is_wanted).cloned().collect();
+        drop(ring);
+        let more = items.len().saturating_sub(limit);
+        // a reader that follows numbers must get the next ones, whatever their times
+        if after.is_some() {
+            items.truncate(limit);
+        }
+        items.sort_by(|a, b| a.at.cmp(&b.at));
+        items.drain(..items.len().saturating_sub(limit));
         Entries { items, more, dropped: after.map_or(0, |after| (first - 1).saturating_sub(after)) }
     }
 }
@@ -159,6 +165,17 @@ mod tests {
         assert!(!last.has_changed().unwrap_or_default(), "of another timeline");
         last = timeline.last();
         assert_eq!(*last.borrow(), 5);
+    }
+
+    #[test]
+    fn answer_is_in_the_order_of_time() {
+        let timeline = Timeline::default();
+        for second in [1, 3, 2, 2] {
+            timeline.add(Timestamp::from_second(second).unwrap(), mk_entry("x"));
+        }
+        assert_eq!(numbers(&timeline.read(None, None, 10)), [1, 3, 4, 2]);
+        assert_eq!(numbers(&timeline.read(None, None, 2)), [4, 2], "the newest ones");
+        assert_eq!(numbers(&timeline.read(Some(1), None, 2)), [3, 2], "the next two numbers");
     }
 
     #[test]

@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tributary_model::Code;
 use tributary_registry_api::Credential;
 use tributary_remote::Validity;
 use tributary_xds::transport::tls::{Tls, TlsError, TlsMaterial};
 
+use crate::check::{Severity, certificates};
 use crate::config::errors::about;
 use crate::config::model::TlsConfig;
 use crate::config::{Loaded, Origins, layers};
-use crate::document::CertificateItem;
+use crate::document::{CertificateItem, timestamp};
 use crate::exit::{CommandError, Exit};
 use crate::reload::Running;
 
@@ -94,9 +96,11 @@ impl Certificates {
         let authorities = authorities.flat_map(|(file, pem)| blocks(pem).map(move |one| (file, one)));
         std::iter::once(own).chain(authorities.map(|(file, pem)| item(authority, file, pem))).collect()
     }
-    /// Shows which certificates are in use.
+    /// Shows which certificates are in use, and logs those that have ended or end soon.
     pub fn show(&self, running: &Running) {
-        running.use_certificates(self.files.field, self.items());
+        let (items, now) = (self.items(), Timestamp::now());
+        items.iter().for_each(|one| log_end(one, now));
+        running.use_certificates(self.files.field, items);
     }
     /// Reloads certificates when their files change. Invalid files change nothing; their error shows in `running` and is
     /// logged once.
@@ -135,6 +139,20 @@ impl Certificates {
         self.tls.reload(&now).map_err(|e| self.files.unusable(&e))?;
         self.seen = now;
         Ok(true)
+    }
+}
+
+/// Logs the end of a certificate by the rule of `check`.
+fn log_end(one: &CertificateItem, now: Timestamp) {
+    let Some(found) = certificates::end(one, now) else { return };
+    let (certificate, path, end) = (&*one.name, &*one.file, one.until.map(timestamp));
+    match found.severity {
+        Severity::Error if one.until.is_some_and(|until| until <= now) => {
+            tracing::warn!(certificate, path, end, "certificate has expired; clients refuse it");
+        }
+        Severity::Error => tracing::warn!(certificate, path, end, "certificate is not valid yet"),
+        _ if end.is_none() => tracing::warn!(certificate, path, "end of a certificate cannot be read"),
+        _ => tracing::warn!(certificate, path, end, "certificate expires soon"),
     }
 }
 

@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use tributary_app::exit::Exit;
 
-use crate::world::{World, file_registry, mk_entry, mk_folder, put};
+use crate::world::{World, file_registry, mk_entry, mk_folder, put, run_on};
 
 /// Value that no archive may hold.
 const PLANTED: &str = "s3cr3t-hunter2";
@@ -40,7 +40,7 @@ async fn fault_of_a_source_is_red_until_it_is_corrected() {
     let dir = mk_folder(&[("a.yaml", mk_entry("pay", "pay.test", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     put(dir.path(), "a.yaml", &mk_entry("pay", "pay.test", "10.0.0.1").replace("STATIC", "OTHER"));
-    world.until("check", "registry file: 1 objects, such as ").await;
+    world.until("check", "registry file: 1 object, such as ").await;
     let found = ["registry-problems".to_owned()];
     assert_eq!(red(&world, "").await, (Ok(Exit::Ok), found.to_vec()), "a warning");
     assert_eq!(red(&world, " --fail-on warning").await.0, Ok(Exit::No));
@@ -247,5 +247,103 @@ async fn archive_of_a_server_that_is_silent_has_notes() {
         notes.contains("readyz.txt: TRB0108") && notes.contains("it does not answer, so nothing else"),
         "{notes}"
     );
+    world.server.stop().await;
+}
+
+/// Requires that no line has an address or a code twice.
+fn once(text: &str) {
+    for line in text.lines() {
+        let words = line.split(|c: char| c.is_whitespace() || "()[],;".contains(c));
+        let words = words.map(|word| word.trim_end_matches(':').trim_start_matches("http://"));
+        let is_code = |word: &str| word.starts_with("TRB") || word.contains("127.0.0.1");
+        let mut all: Vec<&str> = words.filter(|word| is_code(word)).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn line_has_each_address_and_code_once() {
+    let dir = mk_folder(&[("a.yaml", mk_entry("pay", "pay.test", "10.0.0.1"))]);
+    let args = ["--registry", &file_registry(&dir), "--registry", "consul=http://127.0.0.1:2"];
+    let world = World::start(&[&args[..], &["--first-sync-timeout", "1ms"]].concat()).await;
+    world.until("get registries", "Unreachable").await;
+    let both = world.with_a_silent_one();
+    let commands = [
+        "check",
+        "version",
+        "get overview",
+        "get services",
+        "wait --for registry/consul=Live --timeout 300ms",
+    ];
+    for servers in [both.as_str(), "127.0.0.1:1", &world.server.addresses().admin.to_string()] {
+        for command in commands {
+            let ran = run_on(servers, command).await;
+            let failure = ran.exit.err().map(|failure| failure.to_string()).unwrap_or_default();
+            once(&format!("{}\n{}\n{failure}", ran.out, ran.talk));
+            let is_named = format!("{}{}{failure}", ran.out, ran.talk).contains("127.0.0.1:1");
+            assert!(is_named || servers != "127.0.0.1:1", "{command} does not name the server");
+        }
+    }
+    let taken = world.server.addresses().admin.to_string();
+    let flags = [
+        "--before",
+        "--admin-listen",
+        &taken,
+        "--xds-listen=127.0.0.1:0",
+        "--registry=consul=http://127.0.0.1:2",
+        "--state-dir=none",
+    ];
+    let before = before(&flags).await;
+    assert!(before.contains(&format!("field admin.listen: {taken} is in use (TRB")), "{before}");
+    assert!(before.contains("127.0.0.1:2: cannot connect"), "{before}");
+    once(&before);
+    world.server.stop().await;
+}
+
+async fn before(flags: &[&str]) -> String {
+    use clap::Parser as _;
+    let args = ["tributary", "check"].into_iter().chain(flags.iter().copied());
+    let command = tributary_app::args::Cli::try_parse_from(args).unwrap().command;
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut console =
+        tributary_app::cli::Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+    let _exit = tributary_app::cli::run(command, &Default::default(), &mut console).await;
+    String::from_utf8(out).unwrap()
+}
+
+#[tokio::test]
+async fn version_names_each_server() {
+    let dir = mk_folder(&[("a.yaml", mk_entry("pay", "pay.test", "10.0.0.1"))]);
+    let [first, second] = [
+        World::start(&["--registry", &file_registry(&dir)]).await,
+        World::start(&["--registry", &file_registry(&dir)]).await,
+    ];
+    let servers = [&first, &second].map(|world| format!("http://{}", world.server.addresses().admin));
+    let shown = run_on(&servers.join(","), "version").await;
+    for server in &servers {
+        assert!(shown.out.contains(&format!("server {server}: ")), "{}", shown.out);
+    }
+    let json = run_on(&servers.join(","), "version -o json").await.out;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["servers"][1]["server"], servers[1].as_str());
+    let partial = run_on(&first.with_a_silent_one(), "version").await;
+    assert_eq!(partial.exit, Ok(Exit::Partial));
+    assert!(partial.talk.starts_with("no answer of replica http://127.0.0.1:1: "), "{}", partial.talk);
+}
+
+#[tokio::test]
+async fn advice_about_a_folder_fits_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    put(&files, "a.yaml", &mk_entry("pay", "pay.test", "10.0.0.1"));
+    let world = World::start(&["--registry", &format!("file={}", files.display())]).await;
+    std::fs::remove_dir_all(&files).unwrap();
+    let shown = world.until("check", "Unreachable").await;
+    let next = "next: create the folder or correct `path` of the registry";
+    assert!(shown.contains(next) && !shown.contains("check that it runs"), "{shown}");
     world.server.stop().await;
 }

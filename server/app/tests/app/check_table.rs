@@ -34,8 +34,9 @@ fn healthy() -> Documents {
         parts: vec![part],
         ..SourceItem::default()
     };
-    let view = DetailItem { name: "ACL view".into(), value: "all".into(), number: None };
-    let doubtful = DetailItem { name: "doubtful".into(), value: "0".into(), number: Some(0) };
+    let view = DetailItem { name: "ACL view".into(), value: "all".into(), ..DetailItem::default() };
+    let doubtful =
+        DetailItem { name: "doubtful".into(), value: "0".into(), number: Some(0), ..DetailItem::default() };
     let consul = SourceItem { details: vec![view, doubtful], parts: Vec::new(), ..source.clone() };
     let registry = |name: &str, kind: &str, source: SourceItem| RegistryItem {
         name: name.into(),

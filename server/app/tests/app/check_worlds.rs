@@ -134,6 +134,8 @@ async fn client_that_rejects_a_response_is_red_until_it_accepts_one() {
     stream.nack(&first, "no such cluster type").unwrap();
     until(&world, "clients-synced", "Error", "no such cluster type").await;
     until(&world, "client-notes", "Warning", "TRB0606").await;
+    let (_, notes) = outcome(&world, "client-notes").await;
+    assert!(!notes.contains("no such cluster type"), "what was rejected is reported once: {notes}");
     drop(stream);
     until(&world, "clients-synced", "Pass", "").await;
     until(&world, "client-notes", "Pass", "").await;

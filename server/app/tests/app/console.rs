@@ -8,7 +8,7 @@ use tributary_app::exit::Exit;
 use tributary_suites::ads::{CDS, EDS, node};
 use tributary_suites::{AdsClient, Variant};
 
-use crate::world::{LONG, World, file_registry, mk_entry, mk_folder, put};
+use crate::world::{LONG, World, file_registry, mk_entry, mk_folder, put, run_on};
 
 async fn mk_world() -> (TempDir, World) {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
@@ -94,7 +94,10 @@ async fn timeline_has_what_changed_in_order() {
     std::fs::remove_dir_all(dir.path()).unwrap();
     let all_later = entries(&world, "Unreachable").await;
     assert_eq!(with(&all_later, "Unreachable")["kind"], "registry");
-    let numbers: Vec<u64> = all_later.iter().map(|one| one["sequence"].as_u64().unwrap()).collect();
+    let times: Vec<&str> = all_later.iter().map(|one| one["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let mut numbers: Vec<u64> = all_later.iter().map(|one| one["sequence"].as_u64().unwrap()).collect();
+    numbers.sort_unstable();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     assert!(all.len() < all_later.len());
     let last = world.run("get timeline --limit 1 -o name").await.out;
@@ -173,4 +176,39 @@ async fn hostile_texts_are_data_and_bounded() {
         let (_, size) = get(path).await;
         assert!(size < 40_000, "{path} has {size} bytes");
     }
+}
+
+#[tokio::test]
+async fn documents_of_several_replicas_are_one() {
+    let ((_a, first), (_b, second)) = (mk_world().await, mk_world().await);
+    let [a, b] = [&first, &second].map(|world| format!("http://{}", world.server.addresses().admin));
+    for (what, field) in [("overview", "counts"), ("map", "nodes")] {
+        let result = run_on(&format!("{a},{b}"), &format!("get {what} -o json")).await;
+        let whole: Value =
+            serde_json::from_str(&result.out).unwrap_or_else(|e| panic!("{e}: {}", result.out));
+        let all = whole["replicas"].as_array().unwrap();
+        let servers: Vec<&str> = all.iter().map(|one| one["replica"].as_str().unwrap()).collect();
+        assert_eq!((servers, result.exit), (vec![&*a, &*b], Ok(Exit::Ok)), "{what}");
+        assert!(all.iter().all(|one| !one[field].is_null() && one["metadata"]["asOf"].is_string()), "{what}");
+        let yaml = run_on(&format!("{a},{b}"), &format!("get {what} -o yaml")).await.out;
+        assert_eq!(yaml.matches("replicas:").count(), 1, "{yaml}");
+    }
+    let silent = run_on(&first.with_a_silent_one(), "get overview -o json").await;
+    let whole: Value = serde_json::from_str(&silent.out).unwrap();
+    assert_eq!(silent.exit, Ok(Exit::Partial));
+    assert!(whole["replicas"][1]["silent"].as_str().unwrap().starts_with("cannot be reached"), "{whole}");
+}
+
+#[tokio::test]
+async fn timeline_has_objects_that_are_quarantined_and_valid_again() {
+    let (dir, world) = mk_world().await;
+    put(dir.path(), "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.1").replace("STATIC", "OTHER"));
+    let all = entries(&world, "resolution").await;
+    let begun = all.iter().find(|one| one["kind"] == "problem").unwrap();
+    assert_eq!((&begun["object"]["name"], &begun["registry"]), (&"shop/pay".into(), &"file".into()));
+    assert_eq!((&begun["severity"], begun["code"].is_string()), (&"warning".into(), true));
+    put(dir.path(), "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.1"));
+    let all = entries(&world, "valid again").await;
+    assert_eq!(with(&all, "valid again")["object"], begun["object"]);
+    assert!(world.run("get timeline").await.out.contains("ServiceEntry shop/pay"));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::world::{LONG, World, file_registry, mk_folder};
+use crate::world::{LONG, World, file_registry, mk_folder, run_on};
 use async_trait::async_trait;
 use tributary_app::exit::Exit;
 use tributary_conformance::harness::Act;
@@ -95,5 +95,25 @@ async fn removal_that_is_not_held_cannot_be_released() {
         (result.exit, result.out.as_str(), result.talk.as_str()),
         (Ok(Exit::Ok), "", "no removals are held\n")
     );
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn silent_replica_keeps_no_other_from_a_release() {
+    let (_dir, world) = mk_world().await;
+    let names = world.run("guard list -o name").await.out;
+    let id = names.lines().next().unwrap();
+    let both = world.with_a_silent_one();
+    let done = run_on(&both, &format!("guard release {id}")).await;
+    assert_eq!(done.exit, Ok(Exit::Partial), "{}{}", done.out, done.talk);
+    let on = format!(" on http://{}\n", world.server.addresses().admin);
+    assert!(done.out.starts_with("released: ") && done.out.ends_with(&on), "{}", done.out);
+    let silent = "no answer of replica http://127.0.0.1:1: cannot be reached: Connection refused";
+    assert!(done.talk.starts_with(silent), "{}", done.talk);
+    assert!(!world.run("guard list -o name").await.out.contains(id));
+    let gone = run_on(&both, &format!("guard release {id}")).await;
+    assert_eq!(gone.exit, Ok(Exit::Partial), "the silent one may hold it");
+    let none = run_on("127.0.0.1:1,127.0.0.1:2", &format!("guard release {id}")).await;
+    assert_eq!(none.exit.unwrap_err().exit, Exit::Failed);
     world.server.stop().await;
 }

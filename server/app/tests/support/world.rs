@@ -85,14 +85,11 @@ impl World {
         String::from_utf8(server.get("/readyz?verbose", &[]).await.unwrap().to_vec()).unwrap()
     }
     pub(crate) async fn run(&self, command: &str) -> CommandResult {
-        let admin = self.server.addresses().admin.to_string();
-        let args = ["tributary"].into_iter().chain(command.split(' ')).chain(["--server", &admin]);
-        let command = Cli::try_parse_from(args).unwrap().command;
-        let (mut out, mut talk) = (Vec::new(), Vec::new());
-        let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
-        let exit = cli::run(command, &Environment::default(), &mut console).await;
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        CommandResult { exit, out: text(out), talk: text(talk) }
+        run_on(&self.server.addresses().admin.to_string(), command).await
+    }
+    /// Returns its address and another one that a closed port has, as replicas of one server.
+    pub(crate) fn with_a_silent_one(&self) -> String {
+        format!("{},127.0.0.1:1", self.server.addresses().admin)
     }
     /// Repeats the command until its output contains this text.
     pub(crate) async fn until(&self, command: &str, text: &str) -> String {
@@ -109,6 +106,17 @@ impl World {
         assert!(found.is_ok(), "{command:?} never printed {text:?}, but {}", self.run(command).await.out);
         found.unwrap()
     }
+}
+
+/// Runs a command against these servers.
+pub(crate) async fn run_on(servers: &str, command: &str) -> CommandResult {
+    let args = ["tributary"].into_iter().chain(command.split(' ')).chain(["--server", servers]);
+    let command = Cli::try_parse_from(args).unwrap().command;
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+    let exit = cli::run(command, &Environment::default(), &mut console).await;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    CommandResult { exit, out: text(out), talk: text(talk) }
 }
 
 pub(crate) fn file_registry(dir: &TempDir) -> String {

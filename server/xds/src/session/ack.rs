@@ -52,6 +52,9 @@ pub enum SyncStatus {
 }
 
 impl SyncStatus {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::NotSent, Self::Synced, Self::Stale, Self::Error];
+
     /// Returns the text in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -170,7 +170,8 @@ impl ApiServer {
         .await
     }
 
-    fn certificate(&self) -> Result<String> {
+    /// Returns its certificate, in PEM, which it signed itself.
+    pub fn certificate(&self) -> Result<String> {
         let path = self.folder.path().join("certs/apiserver.crt");
         std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
     }

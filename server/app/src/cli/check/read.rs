@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
+use reqwest::Method;
 use serde::de::DeserializeOwned;
 
 use super::super::Server;
@@ -35,7 +36,7 @@ pub(in crate::cli) async fn all(servers: &[Server], connect: bool) -> Vec<Answer
 
 async fn one(server: &Server, connect: bool) -> Answer {
     let url = server.url();
-    let version = server.get(VERSION, &[]).await;
+    let version = server.exchange((Method::GET, Duration::ZERO), VERSION, &[]).await;
     let now = Timestamp::now();
     let version = match version {
         Ok(body) => parse::<VersionDocument>(&body).ok(),
@@ -98,7 +99,7 @@ impl Reader<'_> {
     /// Reads a document that the server may take some time for.
     async fn held<T: DeserializeOwned>(&mut self, time: Duration, path: &str) -> Option<T> {
         let read: Result<T, CommandError> =
-            self.server.get_held(time, path, &[]).await.and_then(|body| parse(&body));
+            self.server.exchange((Method::GET, time), path, &[]).await.and_then(|body| parse(&body));
         read.map_err(|failure| self.documents.missing.push((path.to_owned(), failure.message))).ok()
     }
 }

@@ -234,7 +234,7 @@ async fn shown(
 ) -> Result<Vec<ClusterItem>, CommandError> {
     match see_all(&Server::find(&args.server, env)?).await {
         Ok(all) => Ok(all),
-        Err(failure) if args.server.server.is_some() => {
+        Err(failure) if args.server.connection.server.is_some() => {
             Err(failure.next("start the server, or leave --server out"))
         }
         Err(failure) => {

@@ -50,7 +50,7 @@ pub(super) async fn run(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
-    let server = Server::named(args.server.as_deref(), REQUEST.min(args.timeout.get()), env)?;
+    let server = Server::at(&args.connection, REQUEST.min(args.timeout.get()), env)?;
     until(&server, &args.name, args.timeout, |seen| verdict(seen, args.goal)).await?;
     console.data(&format!("cluster {} is {}\n", args.name, args.goal.as_str()))?;
     Ok(Exit::Ok)

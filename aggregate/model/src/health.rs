@@ -15,6 +15,9 @@ pub enum Health {
 }
 
 impl Health {
+    /// All values, from best to worst.
+    pub const ALL: [Self; 4] = [Self::Healthy, Self::Draining, Self::Unhealthy, Self::Terminating];
+
     /// Display name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

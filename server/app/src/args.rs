@@ -350,6 +350,10 @@ pub struct RbacPrintArgs {
     /// The service account to bind, in the system namespace
     #[arg(long, value_name = "NAME", default_value = "tributary")]
     pub account: String,
+    /// Name of the roles. Outside of a system namespace other than tributary-system it is NAMESPACE:NAME, so that servers of
+    /// several namespaces share no role
+    #[arg(long, value_name = "NAME", default_value = "tributary")]
+    pub name: String,
     /// Flags that `serve` runs with.
     #[command(flatten)]
     pub serve: ServeArgs,
@@ -366,6 +370,10 @@ pub enum ConfigCommand {
     Validate {
         /// The file
         file: PathBuf,
+        /// Read none of the files that the configuration names, such as certificates: they are where the server will run, as in
+        /// a pod
+        #[arg(long)]
+        without_files: bool,
     },
 }
 

@@ -115,7 +115,7 @@ fn codes() -> String {
 
 fn metrics_page() -> String {
     let mut out = format!(
-        "# Metrics\n\n{MADE}OpenMetrics on `/metrics` of the admin and the health listener. Values are counted where they change, so the cost of a scrape does not grow with endpoints or clients. `server/deploy/dashboards` has Grafana dashboards and `server/deploy/alerts` the [alerts](alerts.md).\n\n{TABLE_OF_METRICS}"
+        "# Metrics\n\n{MADE}`/metrics` of the admin and the health listener has OpenMetrics 1.0.0 for clients whose header `Accept` names it, and the Prometheus text format 0.0.4 for all others; the series are the same. Values are counted where they change, so the cost of a scrape does not grow with endpoints or clients. `server/deploy/dashboards` has Grafana dashboards and `server/deploy/alerts` the [alerts](alerts.md).\n\n{TABLE_OF_METRICS}"
     );
     metrics::TABLE.iter().chain(metrics::PROCESS).for_each(|info| metric(&mut out, info, ""));
     out.push_str("\n## Names of Istio\n\n`metrics: {istioNames: true}` adds these names, for dashboards and alerts that exist. Each has the meaning that it has in Istio, with the difference that is named. Off by default: beside an istiod, sums over both would count twice.\n\n| metric | type | labels | meaning | here |\n|---|---|---|---|---|\n");

@@ -50,6 +50,19 @@ def of(arch, path=PINS):
     return pins
 
 
+def machine():
+    """Returns the architecture of this machine."""
+    return subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def foreign(arch, folder):
+    """Returns the options with which apt knows another architecture, without a change of this machine. Its lists lie in the folder."""
+    lists = (folder / f"lists-{arch}").resolve()
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
+    options = {"APT::Architecture": arch, "APT::Architectures": arch, "Dir::State::Lists": lists, "Dir::State::status": "/dev/null"}
+    return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+
+
 def apt(*args, cwd=None):
     """Runs apt-get as root, because it may not write to the folder as another user."""
     command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", *args]
@@ -63,8 +76,13 @@ def digest(path):
 def download(name, version, arch, folder):
     """Downloads one version of a package, or the current one; returns its pin, or apt's error."""
     folder.mkdir(parents=True, exist_ok=True)
+    options = [] if arch == machine() else foreign(arch, folder)
+    if options and not any(folder.glob(f"lists-{arch}/*Packages*")):
+        updated = apt(*options, "update")
+        if updated.returncode != 0:
+            return updated.stderr.strip()
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        done = apt("download", f"{name}:{arch}={version}" if version else f"{name}:{arch}", cwd=scratch)
+        done = apt(*options, "download", f"{name}:{arch}={version}" if version else f"{name}:{arch}", cwd=scratch)
         found = list(Path(scratch).glob("*.deb"))
         if done.returncode != 0 or len(found) != 1:
             return done.stderr.strip() or "nothing was downloaded"
@@ -80,7 +98,8 @@ def fetch(pin, folder):
         found = download(pin.name, pin.version, pin.arch, folder)
         if isinstance(found, str):
             fail(f"{pin.name} {pin.version} for {pin.arch} is not available from this machine's package sources: {found}\n"
-                 f"next: run `apt-get update`, and if the version is gone, `server/deploy/image/update-pins {pin.arch}`")
+                 f"next: run `apt-get update` (another architecture has its lists in {folder}), and if the version is gone, "
+                 f"`server/deploy/image/update-pins {pin.arch}`")
     have = digest(path)
     if have != pin.sha256:
         fail(f"{path} has SHA-256 {have}, and {pin.sha256} is pinned; remove the file, "

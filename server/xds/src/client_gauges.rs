@@ -28,25 +28,22 @@ struct OfKind {
 }
 
 impl ClientGauges {
-    /// Returns the connected streams of each client kind that has any.
+    /// Returns the connected streams of each client kind, zeros too: a series that is absent until the first client would make
+    /// queries over it empty.
     #[must_use]
     pub fn streams(&self) -> Vec<(ClientKind, u64)> {
-        let all = KINDS.into_iter().map(|kind| (kind, self.of(kind).streams.load(Relaxed)));
-        all.filter(|(_, count)| *count > 0).collect()
+        KINDS.into_iter().map(|kind| (kind, self.of(kind).streams.load(Relaxed))).collect()
     }
-    /// Returns the number of streams that use a type, by type and client kind, without zeros.
+    /// Returns the number of streams that use a type, by type and client kind, zeros too.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<(ResourceType, ClientKind, u64)> {
         let pairs = ResourceType::ALL.into_iter().flat_map(|of| KINDS.map(|kind| (of, kind)));
-        let all = pairs.map(|(of, kind)| (of, kind, self.of(kind).types[of].load(Relaxed)));
-        all.filter(|(.., count)| *count > 0).collect()
+        pairs.map(|(of, kind)| (of, kind, self.of(kind).types[of].load(Relaxed))).collect()
     }
-    /// Returns the number of streams with a rejected resource of a type, for each type in use.
+    /// Returns the number of streams with a rejected resource of each type, zeros too.
     #[must_use]
     pub fn nacked(&self) -> Vec<(ResourceType, u64)> {
-        let is_used = |of: ResourceType| self.kinds.iter().any(|kind| kind.types[of].load(Relaxed) > 0);
-        let used = ResourceType::ALL.into_iter().filter(|of| is_used(*of));
-        used.map(|of| (of, self.nacked[of].load(Relaxed))).collect()
+        ResourceType::ALL.into_iter().map(|of| (of, self.nacked[of].load(Relaxed))).collect()
     }
     fn of(&self, kind: ClientKind) -> &OfKind {
         let [envoy, grpc, sidecar, router] = &self.kinds;
@@ -110,14 +107,25 @@ mod tests {
         first.set(ResourceType::Route, Some(false));
         first.set(ResourceType::Route, Some(true));
         let gauges = &counters.clients;
-        assert_eq!(gauges.streams(), [(ClientKind::Envoy, 1), (ClientKind::Sidecar, 1)]);
-        assert_eq!(gauges.subscriptions(), [(ResourceType::Route, ClientKind::Sidecar, 1)]);
-        assert_eq!(gauges.nacked(), [(ResourceType::Route, 1)]);
+        let streams = || gauges.streams().into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>();
+        let used = || gauges.subscriptions().into_iter().filter(|(.., count)| *count > 0).collect::<Vec<_>>();
+        let nacked = || gauges.nacked().into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>();
+        assert_eq!(streams(), [(ClientKind::Envoy, 1), (ClientKind::Sidecar, 1)]);
+        assert_eq!(used(), [(ResourceType::Route, ClientKind::Sidecar, 1)]);
+        assert_eq!(nacked(), [(ResourceType::Route, 1)]);
         first.set(ResourceType::Route, Some(false));
-        assert_eq!(gauges.nacked(), [(ResourceType::Route, 0)]);
+        assert_eq!(nacked(), []);
         drop(first);
-        assert_eq!((gauges.streams(), gauges.subscriptions()), (vec![(ClientKind::Envoy, 1)], Vec::new()));
+        assert_eq!((streams(), used()), (vec![(ClientKind::Envoy, 1)], Vec::new()));
         drop(second);
-        assert_eq!((gauges.streams(), gauges.nacked()), (Vec::new(), Vec::new()));
+        assert_eq!((streams(), nacked()), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn every_kind_and_type_is_counted_before_the_first_client() {
+        let gauges = ClientGauges::default();
+        assert_eq!(gauges.streams().len(), KINDS.len());
+        assert_eq!(gauges.nacked().len(), ResourceType::ALL.len());
+        assert_eq!(gauges.subscriptions().len(), KINDS.len() * ResourceType::ALL.len());
     }
 }

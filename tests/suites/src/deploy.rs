@@ -71,10 +71,20 @@ impl Helm {
 
     /// Runs a command of helm for release `tributary` of the chart: `template`, or `upgrade --install`.
     pub async fn run(&self, command: &[&str], values: &Value) -> Result<Output> {
+        self.run_for(("tributary", NAMESPACE), command, values).await
+    }
+
+    /// Runs a command of helm for a release of this name and namespace.
+    async fn run_for(
+        &self,
+        (release, namespace): (&str, &str),
+        command: &[&str],
+        values: &Value,
+    ) -> Result<Output> {
         let file = self.folder.path().join("values.json");
         std::fs::write(&file, values.to_string())?;
         let mut helm = Command::new(tools::helm()?);
-        helm.args(command).arg("tributary").arg(path("chart")).args(["-n", NAMESPACE, "--values"]).arg(&file);
+        helm.args(command).arg(release).arg(path("chart")).args(["-n", namespace, "--values"]).arg(&file);
         for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             helm.env(name, self.folder.path().join(name));
         }
@@ -87,7 +97,12 @@ impl Helm {
 
     /// Renders the chart.
     pub async fn render(&self, values: &Value) -> Result<Vec<Value>> {
-        let done = self.run(&["template"], values).await?;
+        self.render_for(("tributary", NAMESPACE), values).await
+    }
+
+    /// Renders the chart for a release of this name and namespace.
+    pub async fn render_for(&self, release: (&str, &str), values: &Value) -> Result<Vec<Value>> {
+        let done = self.run_for(release, &["template"], values).await?;
         ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         documents(&String::from_utf8_lossy(&done.stdout))
     }

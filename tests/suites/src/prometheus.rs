@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -97,8 +98,21 @@ fn encoded(text: &str) -> String {
 
 /// Runs promtool in a folder. Fails with its output unless it succeeds.
 pub async fn promtool(folder: &Path, args: &[&str]) -> Result<String> {
+    promtool_with(folder, args, Stdio::null()).await
+}
+
+/// Lets promtool parse and judge an answer of `/metrics` in the text format of Prometheus.
+pub async fn check_metrics(text: &str) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("metrics.txt");
+    std::fs::write(&file, text)?;
+    let input = std::fs::File::open(&file)?;
+    promtool_with(folder.path(), &["check", "metrics"], input.into()).await.map(|_| ())
+}
+
+async fn promtool_with(folder: &Path, args: &[&str], input: Stdio) -> Result<String> {
     let mut command = Command::new(tools::prometheus()?.with_file_name("promtool"));
-    command.args(args).current_dir(folder).kill_on_drop(true);
+    command.args(args).current_dir(folder).stdin(input).kill_on_drop(true);
     let output =
         wait::in_time(&args.join(" "), ANSWERS_WITHIN, async { Ok(command.output().await?) }).await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz` and `/metrics`: open to every client of a listener.
 
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::{Shared, Surface, metrics as text};
@@ -40,11 +40,14 @@ pub async fn readyz(State(shared): State<Shared>, RawQuery(query): RawQuery) -> 
     (status, body).into_response()
 }
 
-/// Every metric, computed now.
-pub async fn metrics(State(shared): State<Shared>) -> Response {
+/// Every metric, computed now, in the format that the client prefers.
+pub async fn metrics(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     let Ok(_permit) = shared.work.try_acquire() else { return super::debug::busy() };
-    match text::encode(shared.inside.samples().await) {
-        Ok(body) => ([(header::CONTENT_TYPE, text::CONTENT_TYPE)], body).into_response(),
+    let accepted: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let format = text::Format::accepted(&accepted.join(","));
+    match text::encode(shared.inside.samples().await, format) {
+        Ok(body) => ([(header::CONTENT_TYPE, format.content_type())], body).into_response(),
         Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "cannot render metrics\n").into_response(),
     }
 }

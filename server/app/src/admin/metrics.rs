@@ -3,18 +3,18 @@
 //! The backend reads every value from counters that are kept where they change.
 //! `docs/reference/metrics.md` is generated from the tables, and a test compares dashboards and alerts with them.
 
+pub mod format;
 pub mod istio;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use format::Format;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use tributary_xds::histogram::Distribution;
-
-/// Content type of the exposition.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,23 +182,31 @@ impl Sample {
     }
 }
 
-/// Renders the samples as OpenMetrics text.
-pub fn encode(samples: Vec<Sample>) -> Result<String, std::fmt::Error> {
+/// Renders the samples as text.
+pub fn encode(samples: Vec<Sample>, format: Format) -> Result<String, std::fmt::Error> {
+    let untyped: BTreeSet<String> =
+        samples.iter().filter(|one| one.info.kind == Kind::Untyped).map(|one| one.info.family()).collect();
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Samples(samples)));
+    registry.register_collector(Box::new(Samples(samples, format)));
     let mut out = String::new();
-    text::encode(&mut out, &registry)?;
-    Ok(out)
+    text::encode_registry(&mut out, &registry)?;
+    if format == Format::OpenMetrics {
+        text::encode_eof(&mut out)?;
+        return Ok(out);
+    }
+    // The library writes the name that OpenMetrics has for this type, which scrapers of the older format refuse.
+    let line = |name: &String, kind: &str| format!("# TYPE {name} {kind}\n");
+    Ok(untyped.iter().fold(out, |out, name| out.replacen(&line(name, "unknown"), &line(name, "untyped"), 1)))
 }
 
 #[derive(Debug)]
-struct Samples(Vec<Sample>);
+struct Samples(Vec<Sample>, Format);
 
 impl Collector for Samples {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let mut by_name: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
         for sample in &self.0 {
-            by_name.entry(sample.info.family()).or_default().push(sample);
+            by_name.entry(self.1.family(sample.info)).or_default().push(sample);
         }
         for (name, samples) in &by_name {
             let Some(info) = samples.first().map(|sample| sample.info) else { continue };
@@ -210,28 +218,34 @@ impl Collector for Samples {
             };
             let mut metric = encoder.encode_descriptor(name, info.help, None::<&Unit>, kind)?;
             for sample in samples {
-                one(&mut metric, sample)?;
+                one(&mut metric, sample, self.1)?;
             }
         }
         Ok(())
     }
 }
 
-fn one(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt::Error> {
+fn one(metric: &mut MetricEncoder<'_>, sample: &Sample, format: Format) -> Result<(), std::fmt::Error> {
     let labels: Vec<(&str, &str)> =
         sample.info.labels.iter().copied().zip(sample.labels.iter().map(String::as_str)).collect();
-    if labels.is_empty() { plain(metric, sample) } else { plain(&mut metric.encode_family(&labels)?, sample) }
+    match labels.is_empty() {
+        true => plain(metric, sample, format),
+        false => plain(&mut metric.encode_family(&labels)?, sample, format),
+    }
 }
 
-fn plain(metric: &mut MetricEncoder<'_>, sample: &Sample) -> Result<(), std::fmt::Error> {
+fn plain(metric: &mut MetricEncoder<'_>, sample: &Sample, format: Format) -> Result<(), std::fmt::Error> {
     match (&sample.value, sample.info.kind) {
         (Value::Spread(spread), _) => {
             let bound = |(bound, count): &(Option<f64>, u64)| (bound.unwrap_or(f64::INFINITY), *count);
             let buckets: Vec<(f64, u64)> = spread.buckets.iter().map(bound).collect();
             metric.encode_histogram::<NoLabelSet>(spread.sum, spread.count(), &buckets, None)
         }
-        (Value::Number(value), Kind::Counter) => metric.encode_counter::<NoLabelSet, f64, u64>(value, None),
-        (Value::Number(value), Kind::Gauge | Kind::Histogram | Kind::Untyped) => metric.encode_gauge(value),
+        (Value::Number(value), Kind::Counter) if format == Format::OpenMetrics => {
+            metric.encode_counter::<NoLabelSet, f64, u64>(value, None)
+        }
+        // In the older format, the ending of a counter is part of its name.
+        (Value::Number(value), _) => metric.encode_gauge(value),
     }
 }
 
@@ -247,7 +261,7 @@ mod tests {
             Sample::new(ENDPOINTS, &["fi\"le", "UNHEALTHY"], 1.0),
             Sample::new(XDS_EVENTS, &["nacks"], 2.0),
         ];
-        let text = encode(samples).unwrap();
+        let text = encode(samples, Format::OpenMetrics).unwrap();
         assert!(text.contains("# TYPE tributary_endpoints gauge\n"), "{text}");
         assert!(text.contains("tributary_endpoints{registry=\"file\",health=\"HEALTHY\"} 3.0\n"), "{text}");
         assert!(text.contains("registry=\"fi\\\"le\""), "{text}");
@@ -258,9 +272,38 @@ mod tests {
     }
 
     #[test]
+    fn samples_of_the_older_format_have_its_types_and_the_same_series() {
+        let spread = Distribution { buckets: vec![(Some(0.5), 2), (None, 1)], sum: 7.5 };
+        let samples = vec![
+            Sample::new(READY, &[], 1.0),
+            Sample::new(XDS_EVENTS, &["nacks"], 2.0),
+            Sample::new(istio::XDS_PUSHES, &["cds"], 3.0),
+            Sample::new(istio::CDS_REJECT, &[], 4.0),
+            Sample::new(XDS_PUSH_SECONDS, &["eds"], spread),
+        ];
+        let text = encode(samples.clone(), Format::Prometheus).unwrap();
+        for line in [
+            "# TYPE tributary_ready gauge",
+            "# HELP tributary_xds_events_total Events of sessions",
+            "# TYPE tributary_xds_events_total counter",
+            "# TYPE pilot_xds_pushes untyped",
+            "# TYPE pilot_xds_cds_reject untyped",
+            "# TYPE tributary_xds_push_duration_seconds histogram",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+        assert!(!text.contains("# EOF") && !text.contains(" unknown\n"), "{text}");
+        let series = |text: &str| -> BTreeSet<String> {
+            text.lines().filter(|line| !line.starts_with('#')).map(ToOwned::to_owned).collect()
+        };
+        assert_eq!(series(&text), series(&encode(samples, Format::OpenMetrics).unwrap()));
+    }
+
+    #[test]
     fn histogram_buckets_are_cumulative_and_end_unbounded() {
         let spread = Distribution { buckets: vec![(Some(0.5), 2), (Some(1.0), 3), (None, 1)], sum: 7.5 };
-        let text = encode(vec![Sample::new(XDS_PUSH_SECONDS, &["eds"], spread)]).unwrap();
+        let spread = vec![Sample::new(XDS_PUSH_SECONDS, &["eds"], spread)];
+        let text = encode(spread, Format::OpenMetrics).unwrap();
         let line = |end: &str| format!("tributary_xds_push_duration_seconds_{end}\n");
         assert!(text.contains("# TYPE tributary_xds_push_duration_seconds histogram\n"), "{text}");
         for (bound, count) in [("0.5", 2), ("1.0", 5), ("+Inf", 6)] {
@@ -278,6 +321,8 @@ mod tests {
         for info in TABLE.iter().chain(PROCESS) {
             assert!(!info.name.ends_with("_total") && !info.name.starts_with("tributary"), "{}", info.name);
             assert!(!info.help.ends_with('.'), "{}", info.name);
+            // The formats escape these in different ways.
+            assert!(!info.help.contains(['"', '\\', '\n']), "{}", info.name);
         }
         let all = || TABLE.iter().chain(PROCESS).chain(istio::TABLE);
         let names: std::collections::BTreeSet<_> = all().map(|info| info.family()).collect();

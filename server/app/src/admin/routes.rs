@@ -82,7 +82,7 @@ pub const ROUTES: &[Route] = &[
         path: "/metrics",
         access: Access::Scrape,
         changes: false,
-        about: "OpenMetrics; see metrics.md",
+        about: "metrics, as OpenMetrics for clients that accept it, else as Prometheus text; see metrics.md",
         handler: || get(health::metrics),
     },
     Route {

@@ -59,19 +59,30 @@ fn print(args: &RbacPrintArgs, env: &Environment, console: &mut Console<'_>) -> 
         }
         for (namespace, rules) in &roles(&needed(cluster, &config.writes)) {
             let system = cluster.options.system_namespace.as_str();
-            console.data(&role(namespace.as_deref(), rules, &args.account, system))?;
+            let namespace = namespace.as_deref();
+            let name = name_of(&args.name, namespace, system);
+            console.data(&role((&name, namespace), rules, &args.account, system))?;
         }
     }
     Ok(Exit::Ok)
 }
 
-/// Writes a role and its binding as YAML.
-fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> String {
+/// Returns the name of a role. A role outside of the system namespace may meet those of other servers, so its name has that
+/// namespace. The default one is left out: its roles are the ones with the plain name.
+fn name_of(name: &str, namespace: Option<&str>, system: &str) -> String {
+    if namespace == Some(system) || system == Config::default().system_namespace {
+        return name.to_owned();
+    }
+    format!("{system}:{name}")
+}
+
+/// Writes a role, of this name and namespace, and its binding as YAML.
+fn role((name, namespace): (&str, Option<&str>), rules: &Rules, account: &str, system: &str) -> String {
     let prefix = if namespace.is_some() { "" } else { "Cluster" };
-    let (account, system) = (scalar(account), scalar(system));
+    let (name, account, system) = (scalar(name), scalar(account), scalar(system));
     let place = namespace.map(|ns| format!(", namespace: {}", scalar(ns))).unwrap_or_default();
     let mut out = format!(
-        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\nmetadata: {{name: tributary{place}}}\nrules:\n"
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\nmetadata: {{name: {name}{place}}}\nrules:\n"
     );
     for ((group, resource, name), verbs) in rules {
         let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
@@ -82,8 +93,8 @@ fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> 
         ));
     }
     out.push_str(&format!(
-        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}RoleBinding\nmetadata: {{name: tributary{place}}}\n\
-         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {prefix}Role, name: tributary}}\n\
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}RoleBinding\nmetadata: {{name: {name}{place}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {prefix}Role, name: {name}}}\n\
          subjects:\n- {{kind: ServiceAccount, name: {account}, namespace: {system}}}\n"
     ));
     out
@@ -197,7 +208,7 @@ mod tests {
         for (account, system) in
             [("1234", "on"), ("true", "1e3"), ("it's {a: b}", "null"), ("tributary", "mesh")]
         {
-            let text = role(None, &Rules::default(), account, system);
+            let text = role(("tributary", None), &Rules::default(), account, system);
             let binding: serde_json::Value =
                 serde_saphyr::from_str(text.rsplit("---\n").next().unwrap()).unwrap();
             let subject = &binding["subjects"][0];
@@ -208,7 +219,34 @@ mod tests {
             );
         }
         assert!(
-            role(None, &Rules::default(), "tributary", "mesh").contains("name: tributary, namespace: mesh}")
+            role(("tributary", None), &Rules::default(), "tributary", "mesh")
+                .contains("name: tributary, namespace: mesh}")
         );
+    }
+
+    #[test]
+    fn roles_of_two_servers_have_different_names() {
+        for (name, namespace, system, want) in [
+            ("tributary", None, "tributary-system", "tributary"),
+            ("tributary", Some("shop"), "tributary-system", "tributary"),
+            ("tributary", Some("mesh"), "mesh", "tributary"),
+            ("tributary", None, "mesh", "mesh:tributary"),
+            ("tributary", Some("shop"), "mesh", "mesh:tributary"),
+            ("blue", None, "mesh", "mesh:blue"),
+            // With `-` between both parts, these would be one.
+            ("b-c", None, "a", "a:b-c"),
+            ("c", None, "a-b", "a-b:c"),
+        ] {
+            assert_eq!(name_of(name, namespace, system), want);
+        }
+        let text = role(("mesh:tributary", None), &Rules::default(), "tributary", "mesh");
+        for document in text.split("---\n").skip(1) {
+            let object: serde_json::Value = serde_saphyr::from_str(document).unwrap();
+            assert_eq!(object["metadata"]["name"], "mesh:tributary", "{document}");
+            assert!(
+                object["roleRef"].is_null() || object["roleRef"]["name"] == "mesh:tributary",
+                "{document}"
+            );
+        }
     }
 }

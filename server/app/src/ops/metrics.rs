@@ -1,12 +1,12 @@
 //! Metrics, read on request from counters that are kept where they change. A scrape walks the gateways of networks, but no services,
 //! endpoints or sessions, and its cost does not grow with these.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_core::Counters;
 use tributary_journal::JournalStats;
-use tributary_model::{Catalog, ClientKind, Mono, OverallState};
+use tributary_model::{Catalog, ClientKind, Health, Mono, OverallState};
 use tributary_runtime::RuntimeStats;
 use tributary_xds::client_gauges::ClientGauges;
 use tributary_xds::pushes::Pushes;
@@ -77,9 +77,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
         of_registry(registry, &mut out);
     }
     clusters::metrics::add(state.clusters, jiff::Timestamp::now(), &mut out);
-    for ((registry, health), count) in &state.counts.endpoints {
-        out.push(Sample::new(m::ENDPOINTS, &[registry.as_str(), health], number(*count)));
-    }
+    of_endpoints(state.registries, state.counts, &mut out);
     out.extend(state.core.into_iter().flat_map(of_core));
     of_clients(state.clients, &mut out);
     let runtime = [
@@ -104,6 +102,19 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
         super::istio_metrics::add(state, config_cluster, &mut out);
     }
     out
+}
+
+/// Adds the endpoints of each registry in each health, zeros too: a replica without any would else be absent from comparisons.
+fn of_endpoints(registries: &[RegistryItem], counts: &RegistryCounts, out: &mut Vec<Sample>) {
+    let mut all: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for registry in registries {
+        all.extend(Health::ALL.map(|health| ((registry.name.as_str(), health.as_str()), 0)));
+    }
+    all.extend(counts.endpoints.iter().map(|((name, health), count)| ((name.as_str(), *health), *count)));
+    out.extend(
+        all.into_iter()
+            .map(|((name, health), count)| Sample::new(m::ENDPOINTS, &[name, health], number(count))),
+    );
 }
 
 /// Adds the number of host names by state; their number is bounded.
@@ -248,6 +259,21 @@ fn number(value: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::document::registries::DetailItem;
+    use tributary_model::RegistryName;
+
+    #[test]
+    fn registry_without_endpoints_counts_zero_of_each_health() {
+        let registry = RegistryItem { name: "empty".into(), ..RegistryItem::default() };
+        let mut counts = RegistryCounts::default();
+        counts.endpoints.insert((RegistryName::new("full").unwrap(), "HEALTHY"), 3);
+        let mut out = Vec::new();
+        of_endpoints(&[registry], &counts, &mut out);
+        let own = |health: &str| Sample::new(m::ENDPOINTS, &["empty", health], 0.0);
+        for health in Health::ALL {
+            assert!(out.contains(&own(health.as_str())), "{out:?}");
+        }
+        assert!(out.contains(&Sample::new(m::ENDPOINTS, &["full", "HEALTHY"], 3.0)), "{out:?}");
+    }
 
     #[test]
     fn scope_metrics_show_liveness_mode_and_numbers() {

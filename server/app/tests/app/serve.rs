@@ -206,6 +206,31 @@ async fn validate_refuses_what_serve_refuses() {
 }
 
 #[tokio::test]
+async fn files_of_another_machine_do_not_stop_a_validation_without_them() {
+    let config = mk_folder(&[]);
+    let of_pod = "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n- kind: kubernetes\n- kind: consul\n  \
+        addresses: [https://consul.example:8501]\n  tokenFile: /nope/token\n  tls: {caFile: /nope/ca.crt, certFile: /nope/tls.crt, keyFile: /nope/tls.key}\n\
+        xds: {listen: '0.0.0.0:15012', tls: {certFile: /nope/tls.crt, keyFile: /nope/tls.key, clientCaFile: /nope/ca.crt}}\n";
+    put(config.path(), "good.yaml", of_pod);
+    put(config.path(), "bad.yaml", &of_pod.replace("0.0.0.0:15012", "0.0.0.0:15012000"));
+    let validate = async |file: &str, more: &[&str]| {
+        let path = config.path().join(file).display().to_string();
+        let command = [&["tributary", "config", "validate", &path], more].concat();
+        let command = Cli::try_parse_from(command).unwrap().command;
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+        let result = cli::run(command, &Environment::default(), &mut console).await.map_err(|e| e.code);
+        (result, String::from_utf8(talk).unwrap())
+    };
+    assert_eq!(validate("good.yaml", &[]).await.0, Err(Some(Code::TLS_FILES)));
+    let (result, talk) = validate("good.yaml", &["--without-files"]).await;
+    assert_eq!(result, Ok(Exit::Ok), "{talk}");
+    assert!(talk.ends_with("valid, 2 registries; the files that it names were not read\n"), "{talk}");
+    assert!(!talk.contains("warning"), "{talk}");
+    assert_eq!(validate("bad.yaml", &["--without-files"]).await.0, Err(Some(Code::CONFIG_INVALID)));
+}
+
+#[tokio::test]
 async fn health_listener_has_health_and_metrics_only() {
     let dir = mk_folder(&[]);
     let world = World::start(&["--registry", &file_registry(&dir), "--health-listen", "127.0.0.1:0"]).await;

@@ -19,10 +19,33 @@
 {{- $_ := set $xds "tokens" (dict "audiences" .Values.xds.tokens.audiences) -}}
 {{- end -}}
 {{- $_ := set $config "xds" $xds -}}
-{{- $_ := set $config "admin" (dict "listen" (printf "127.0.0.1:%d" (int .Values.admin.port))) -}}
+{{- $admin := dict "listen" (printf "127.0.0.1:%d" (int .Values.admin.port)) -}}
+{{- if .Values.admin.remote.enabled -}}{{- $_ := set $admin "remote" (include "tributary.remoteAdmin" . | fromYaml) -}}{{- end -}}
+{{- $_ := set $config "admin" $admin -}}
 {{- $_ := set $config "health" (dict "listen" (printf "%s:%d" .Values.listenAddress (int .Values.health.port))) -}}
 {{- $_ := set $config "drain" (dict "timeout" (printf "%ds" (int .Values.drainSeconds))) -}}
 {{- $config | toYaml -}}
+{{- end -}}
+
+{{/* Listener for operators elsewhere. */}}
+{{- define "tributary.remoteAdmin" -}}
+{{- $folder := "/etc/tributary/admin-tls" -}}
+{{- $remote := .Values.admin.remote -}}
+{{- $tls := dict "certFile" (printf "%s/tls.crt" $folder) "keyFile" (printf "%s/tls.key" $folder) -}}
+{{- with $remote.tls.clientCa -}}
+{{- if .enabled -}}{{- $_ := set $tls "clientCaFile" (printf "%s/%s" $folder .key) -}}{{- end -}}
+{{- end -}}
+{{- $out := dict "listen" (printf "%s:%d" .Values.listenAddress (int $remote.port)) "tls" $tls -}}
+{{- if include "tributary.adminTokens" . -}}{{- $_ := set $out "tokens" (dict "audiences" $remote.tokens.audiences) -}}{{- end -}}
+{{- range $names := (list "viewers" "operators") -}}
+{{- with index $remote $names -}}{{- $_ := set $out $names . -}}{{- end -}}
+{{- end -}}
+{{- $out | toYaml -}}
+{{- end -}}
+
+{{/* Not empty if operators prove themselves by tokens, which the cluster of the pods reviews. */}}
+{{- define "tributary.adminTokens" -}}
+{{- if and .Values.admin.remote.enabled .Values.admin.remote.tokens.enabled .Values.kubernetes.enabled -}}true{{- end -}}
 {{- end -}}
 
 {{/* Registries: the cluster of the pods, then the further ones, whose Secrets are mounted as files. */}}
@@ -53,8 +76,9 @@
 {{- $config := include "tributary.config" . | fromYaml -}}
 {{- $level := dict "level" "" -}}
 {{- $log := merge $level (omit ($config.log | default dict) "level") -}}
-{{- $fixed := omit $config "registries" "settings" "federatedServices" "merge" "log" -}}
-{{- printf "%s%s" ($fixed | toJson) ($log | toJson) | sha256sum -}}
+{{- $remotes := omit ($config.remotes | default dict) "clusters" -}}
+{{- $fixed := omit $config "registries" "settings" "federatedServices" "merge" "metrics" "log" "remotes" -}}
+{{- printf "%s%s%s" ($fixed | toJson) ($remotes | toJson) ($log | toJson) | sha256sum -}}
 {{- end -}}
 
 {{/* Sources of the projected volume of one registry, or nothing. */}}

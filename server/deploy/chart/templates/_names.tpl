@@ -44,12 +44,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- end -}}
 {{- end -}}
 
-{{/* Names of the Services in a certificate, as JSON. */}}
+{{/* Secrets of the certificates. A release has its own, so that two of one namespace share none. */}}
+{{- define "tributary.xdsSecret" -}}
+{{- default (printf "%s-xds-tls" (include "tributary.fullname" .)) .Values.xds.tls.secret -}}
+{{- end -}}
+{{- define "tributary.adminSecret" -}}
+{{- default (printf "%s-admin-tls" (include "tributary.fullname" .)) .Values.admin.remote.tls.secret -}}
+{{- end -}}
+
+{{/* Names in a certificate, as JSON: of the Services, and of each replica. */}}
 {{- define "tributary.dnsNames" -}}
 {{- $name := include "tributary.fullname" . -}}
+{{- $domain := default "cluster.local" (.Values.config.settings | default dict).domain -}}
 {{- $service := printf "%s.%s" $name .Release.Namespace -}}
-{{- $names := list $name $service (printf "%s.svc" $service) (printf "%s.svc.%s" $service (default "cluster.local" (.Values.config.settings | default dict).domain)) -}}
-{{- concat $names .Values.certManager.dnsNames | toJson -}}
+{{- $names := list $name $service -}}
+{{- $replicas := printf "%s-replicas.%s" $name .Release.Namespace -}}
+{{- $hosts := list $service $replicas -}}
+{{- range until (int .Values.replicas) -}}{{- $hosts = append $hosts (printf "%s-%d.%s" $name . $replicas) -}}{{- end -}}
+{{- range $hosts -}}{{- $names = concat $names (list (printf "%s.svc" .) (printf "%s.svc.%s" . $domain)) -}}{{- end -}}
+{{- concat $names .Values.certManager.dnsNames | uniq | toJson -}}
 {{- end -}}
 
 {{/* Whether the pods need the token of their account: for the API server, or to log in to Consul. */}}

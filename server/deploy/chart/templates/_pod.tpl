@@ -12,13 +12,10 @@ priorityClassName: {{ . }}
 {{- end }}
 # preStop, the drain, and time to write the journal.
 terminationGracePeriodSeconds: {{ add .Values.preStopSeconds .Values.drainSeconds 15 }}
+{{- with .Values.podSecurityContext }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
-  fsGroupChangePolicy: OnRootMismatch
-  seccompProfile: {type: RuntimeDefault}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 containers:
 - name: tributary
   image: {{ include "tributary.image" . }}
@@ -27,7 +24,7 @@ containers:
   env:
   - name: POD_NAMESPACE
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-  {{- with .Values.env }}
+  {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
   ports:
@@ -35,6 +32,9 @@ containers:
   - {name: health, containerPort: {{ .Values.health.port }}, protocol: TCP}
   # Loopback only: for port-forwards.
   - {name: admin, containerPort: {{ .Values.admin.port }}, protocol: TCP}
+  {{- if .Values.admin.remote.enabled }}
+  - {name: admin-remote, containerPort: {{ .Values.admin.remote.port }}, protocol: TCP}
+  {{- end }}
   # A long restore of the journal is no reason to restart.
   startupProbe:
     httpGet: {path: /livez, port: health}
@@ -51,27 +51,36 @@ containers:
   {{- with .Values.preStopSeconds }}
   lifecycle: {preStop: {sleep: {seconds: {{ . }}}}}
   {{- end }}
+  {{- with .Values.securityContext }}
   securityContext:
-    allowPrivilegeEscalation: false
-    readOnlyRootFilesystem: true
-    privileged: false
-    capabilities: {drop: [ALL]}
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   resources:
     {{- toYaml .Values.resources | nindent 4 }}
   volumeMounts:
   - {name: config, mountPath: /etc/tributary/config, readOnly: true}
   - {name: tls, mountPath: /etc/tributary/tls, readOnly: true}
+  {{- if .Values.admin.remote.enabled }}
+  - {name: admin-tls, mountPath: /etc/tributary/admin-tls, readOnly: true}
+  {{- end }}
   - {name: state, mountPath: /var/lib/tributary}
   {{- range $i, $one := .Values.registries }}
   {{- if trim (include "tributary.registrySecrets" $one) }}
   - {name: registry-{{ $i }}, mountPath: /etc/tributary/registries/{{ $i }}, readOnly: true}
   {{- end }}
   {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 volumes:
 - name: config
   configMap: {name: {{ include "tributary.fullname" . }}}
 - name: tls
-  secret: {secretName: {{ .Values.xds.tls.secret }}, defaultMode: 0440}
+  secret: {secretName: {{ include "tributary.xdsSecret" . }}, defaultMode: 0440}
+{{- if .Values.admin.remote.enabled }}
+- name: admin-tls
+  secret: {secretName: {{ include "tributary.adminSecret" . }}, defaultMode: 0440}
+{{- end }}
 {{- if eq .Values.state.kind "emptyDir" }}
 - name: state
   emptyDir: {sizeLimit: {{ .Values.state.size }}}
@@ -84,6 +93,9 @@ volumes:
     sources:
     {{- . | nindent 4 }}
 {{- end }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 topologySpreadConstraints:
 {{- with .Values.topologySpreadConstraints }}

@@ -40,8 +40,11 @@
 - {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
 {{ include "tributary.rules.objects" $ }}
 {{- end }}
-{{- if .Values.xds.tokens.enabled }}
+{{- if or .Values.xds.tokens.enabled (include "tributary.adminTokens" .) }}
 - {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
+{{- end }}
+{{- if include "tributary.adminTokens" . }}
+- {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}
 {{- end }}
 {{- end -}}
 
@@ -68,16 +71,17 @@
 {{- end }}
 {{- end -}}
 
-{{/* One role and its binding. Takes root, namespace ("" for the cluster) and rules. */}}
+{{/* One role and its binding. Takes root, namespace ("" for the cluster) and rules. Outside of the namespace of the release, names have
+that namespace: roles of other releases are there. No name of an object has a colon, so no two pairs give one name. */}}
 {{- define "tributary.role" -}}
 {{- $kind := empty .namespace | ternary "ClusterRole" "Role" -}}
 {{- $name := include "tributary.fullname" .root -}}
-{{- if empty .namespace -}}{{- $name = printf "%s-%s" .root.Release.Namespace $name -}}{{- end -}}
+{{- if ne .namespace .root.Release.Namespace -}}{{- $name = printf "%s:%s" .root.Release.Namespace $name -}}{{- end -}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}
 metadata:
-  name: {{ $name }}
+  name: {{ $name | quote }}
   {{- with .namespace }}
   namespace: {{ . }}
   {{- end }}
@@ -89,13 +93,13 @@ rules:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}Binding
 metadata:
-  name: {{ $name }}
+  name: {{ $name | quote }}
   {{- with .namespace }}
   namespace: {{ . }}
   {{- end }}
   labels:
     {{- include "tributary.labels" .root | nindent 4 }}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ $kind }}, name: {{ $name }}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ $kind }}, name: {{ $name | quote }}}
 subjects:
 - {kind: ServiceAccount, name: {{ include "tributary.account" .root }}, namespace: {{ .root.Release.Namespace }}}
 {{ end -}}

@@ -6,19 +6,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use tributary_suites::deploy::{Release, path, succeed};
+use tributary_suites::deploy::{Release, output, path, succeed};
 
 /// Writes completion and pages as the binary does, but is small.
-const STAND_IN: &str = "#!/bin/sh\ncase $1 in man) echo page >\"$2/tributary.1\" ;; *) echo \"$@\" ;; esac\n";
+const STAND_IN: &str = "#!/bin/sh\ncase $1 in man) printf '.TH tributary 1\\n.SH NAME\\ntributary \\\\- serves\\n' >\"$2/tributary.1\" ;; \
+    *) echo \"$@\" ;; esac\n";
 
 /// Builds the package of a small stand-in for the binary.
 async fn small(folder: &Path, version: &str) -> Result<String> {
+    built(folder, version, &[]).await
+}
+
+async fn built(folder: &Path, version: &str, env: &[&str]) -> Result<String> {
     let binary = folder.join("tributary");
     std::fs::write(&binary, STAND_IN)?;
     std::fs::set_permissions(&binary, Permissions::from_mode(0o755))?;
     let (binary, out) = (binary.display().to_string(), folder.display().to_string());
-    let args = ["--binary", &binary, "--out", &out, "--version", version];
-    Ok(succeed(path("debian/build"), args).await?.trim().to_owned())
+    let (script, maintainer) = (path("debian/build").display().to_string(), "Operators <ops@debian.org>");
+    let args =
+        [&script, "--binary", &binary, "--out", &out, "--version", version, "--maintainer", maintainer];
+    Ok(succeed("env", env.iter().chain(&args)).await?.trim().to_owned())
 }
 
 /// A system without packages, for dpkg.
@@ -108,6 +115,10 @@ async fn package_is_installed_upgraded_removed_and_purged() -> Result<()> {
     let changed = system.read(config)? + "# changed\n";
     std::fs::write(system.path(config), &changed)?;
     std::fs::create_dir_all(system.path("var/lib/tributary"))?;
+    let (token, entry) = ("etc/tributary/credentials/consul-token", "etc/tributary/services/hello.yaml");
+    for file in [token, entry] {
+        std::fs::write(system.path(file), "of the operator")?;
+    }
     system.dpkg(&["--install", &small(folder.path(), "2").await?]).await?;
     assert_eq!(system.read(config)?, changed, "an upgrade keeps the operator's changes");
     assert_eq!(system.read("etc/passwd")?, users, "the user is created once");
@@ -118,10 +129,25 @@ async fn package_is_installed_upgraded_removed_and_purged() -> Result<()> {
         system.path(config).exists() && system.path("var/lib/tributary").exists(),
         "state or configuration is gone"
     );
+    ensure!(system.path(token).exists(), "a removal takes no tokens away");
     system.dpkg(&["--purge", "tributary"]).await?;
-    ensure!(
-        !system.path(config).exists() && !system.path("var/lib/tributary").exists(),
-        "a purge left something"
-    );
+    for gone in [config, "var/lib/tributary", "etc/tributary/credentials"] {
+        ensure!(!system.path(gone).exists(), "a purge left {gone}");
+    }
+    ensure!(system.path(entry).exists(), "a purge took a file of the operator away");
+    Ok(())
+}
+
+#[tokio::test]
+async fn lintian_finds_nothing_in_the_package() -> Result<()> {
+    if output("lintian", ["--version"]).await.is_err() {
+        eprintln!("lintian is absent, so the package is not checked by it");
+        return Ok(());
+    }
+    let folder = TempDir::new()?;
+    let package = built(folder.path(), "1", &["SOURCE_DATE_EPOCH=1790000000"]).await?;
+    let checked = output("lintian", ["--allow-root", "--fail-on", "error,warning", &package]).await?;
+    let found = String::from_utf8_lossy(&checked.stdout);
+    ensure!(checked.status.success() && found.trim().is_empty(), "{found}");
     Ok(())
 }

@@ -7,4 +7,6 @@ mod image;
 mod pages;
 mod pod;
 mod release;
+mod releases;
 mod systemd;
+mod values;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tributary_suites::ads::{EDS, client::Tuning, node};
 use tributary_suites::consul::PORT;
-use tributary_suites::deploy::{Helm, NAMESPACE, Release};
+use tributary_suites::deploy::{Helm, NAMESPACE, Release, fail, succeed};
 use tributary_suites::kube::{Named, mk_namespace, mk_slice};
 use tributary_suites::{
     AdsClient, ApiServer, Authority, Follower, Process, Variant, http_client, outbound, ports, tools,
@@ -20,6 +20,7 @@ use tributary_suites::{
 
 const SOON: Duration = Duration::from_secs(60);
 const KINDS: &str = include_str!("../../crds/deployment.yaml");
+const VIEWER: &str = include_str!("../../../../docs/examples/remote-access/viewer.yaml");
 const PAY: &str = "pay.shop.svc.cluster.local";
 
 /// Ports of a replica on this machine.
@@ -27,15 +28,18 @@ struct Ports {
     xds: u16,
     health: u16,
     admin: u16,
+    remote: u16,
 }
 
 impl Ports {
     fn free() -> Result<Self> {
-        Ok(Self { xds: ports::free_port()?, health: ports::free_port()?, admin: ports::free_port()? })
+        let port = ports::free_port;
+        Ok(Self { xds: port()?, health: port()?, admin: port()?, remote: port()? })
     }
 
     fn values(&self) -> Value {
-        json!({"xds": {"port": self.xds}, "health": {"port": self.health}, "admin": {"port": self.admin}})
+        json!({"xds": {"port": self.xds}, "health": {"port": self.health},
+            "admin": {"port": self.admin, "remote": {"enabled": true, "port": self.remote}}})
     }
 }
 
@@ -87,15 +91,35 @@ impl Replica {
     }
 }
 
-/// Makes the Secret of the server's certificate.
-async fn secret(cluster: &ApiServer, authority: &Authority) -> Result<()> {
-    let identity = authority.server("xds")?;
-    cluster
-        .api()
-        .apply(&json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-            "metadata": {"namespace": NAMESPACE, "name": "tributary-xds-tls"},
-            "stringData": {"tls.crt": identity.certificate, "tls.key": identity.key}}))
-        .await?;
+/// Makes the Secrets of the server's certificates.
+async fn secrets(cluster: &ApiServer, authority: &Authority) -> Result<()> {
+    for name in ["tributary-xds-tls", "tributary-admin-tls"] {
+        let identity = authority.server(name)?;
+        cluster
+            .api()
+            .apply(&json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+                "metadata": {"namespace": NAMESPACE, "name": name},
+                "stringData": {"tls.crt": identity.certificate, "tls.key": identity.key}}))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Reads the registries from elsewhere, by the token of an account that may.
+async fn is_read_from_elsewhere(cluster: &ApiServer, authority: &Authority, port: u16) -> Result<()> {
+    cluster.api().apply_yaml(VIEWER).await?;
+    let file = authority.path().join("viewer.token");
+    std::fs::write(&file, cluster.api().token_of("default", "viewer", &["tributary-admin"]).await?)?;
+    let (url, ca, token) = (
+        format!("https://localhost:{port}"),
+        authority.file().display().to_string(),
+        file.display().to_string(),
+    );
+    let args = ["get", "registries", "--server", &url, "--server-ca", &ca, "--server-token", &token];
+    let shown = succeed(tools::tributary()?, args).await?;
+    ensure!(shown.contains("kubernetes-entries") && shown.contains("Live"), "{shown}");
+    let refused = fail(tools::tributary()?, &args[..6]).await?;
+    ensure!(!refused.contains("kubernetes-entries"), "{refused}");
     Ok(())
 }
 
@@ -122,13 +146,14 @@ async fn pod_of_the_chart_serves_and_remembers() -> Result<()> {
     let ports = Ports::free()?;
     let notes = helm.upgrade(&ports.values()).await?;
     ensure!(notes.contains("kubectl create secret tls tributary-xds-tls"), "{notes}");
-    secret(&cluster, &authority).await?;
+    secrets(&cluster, &authority).await?;
 
     let replica = Replica::start(&cluster, ports, claims.path()).await?;
     served(&cluster, &authority, replica.ports.xds, &["10.77.0.10"]).await?;
     for registry in replica.registries().await? {
         ensure!(registry["state"] == "Live", "a right is missing: {registry}");
     }
+    is_read_from_elsewhere(&cluster, &authority, replica.ports.remote).await?;
     let anonymous = authority.connect(at(replica.ports.xds), None).await?;
     let tuning = Tuning { scheme: "https", ..Tuning::default() };
     let mut anonymous = AdsClient::over(anonymous, Variant::Delta, Some(node("web")), tuning).await?;
@@ -155,7 +180,7 @@ async fn pod_of_the_chart_serves_and_remembers() -> Result<()> {
 /// The binding of the cluster's rights.
 fn binding() -> Value {
     json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": format!("{NAMESPACE}-tributary")}})
+        "metadata": {"name": format!("{NAMESPACE}:tributary")}})
 }
 
 #[tokio::test]
@@ -179,7 +204,7 @@ async fn chart_with_every_part_is_applied_and_changed() -> Result<()> {
         ("networking.k8s.io/v1", "NetworkPolicy", 1),
         ("monitoring.coreos.com/v1", "ServiceMonitor", 1),
         ("monitoring.coreos.com/v1", "PrometheusRule", 1),
-        ("cert-manager.io/v1", "Certificate", 1),
+        ("cert-manager.io/v1", "Certificate", 2),
     ] {
         assert_eq!(api.list(version, kind).await?.len(), wanted, "{kind}");
     }
@@ -187,7 +212,7 @@ async fn chart_with_every_part_is_applied_and_changed() -> Result<()> {
     let changed = json!({"replicas": 3, "revision": "green", "clusterId": "west", "drainSeconds": 30,
         "image": {"tag": "next"}, "resources": {"limits": {"memory": "3Gi"}}, "podLabels": {"b": "2"},
         "xds": {"port": 15112, "tokens": {"enabled": false}}, "config": {"writes": ["addresses"]},
-        "kubernetes": {"options": {"namespaces": ["shop"]}}, "tolerations": [], "env": [],
+        "kubernetes": {"options": {"namespaces": ["shop"]}}, "tolerations": [], "extraEnv": [],
         "podDisruptionBudget": {"maxUnavailable": "50%"}, "state": {"storageClass": "fast"}});
     api.apply(&mk_namespace("shop")).await?;
     helm.upgrade(&with(full.clone(), &changed)).await?;
@@ -214,7 +239,8 @@ fn full() -> Value {
         "certManager": {"enabled": true, "issuerRef": {"name": "mesh"}, "dnsNames": ["xds.example"]},
         "state": {"storageClass": "fast"},
         "service": {"trafficDistribution": "PreferClose", "annotations": {"a": "b"}},
-        "networkPolicy": {"xdsFrom": [{"namespaceSelector": {}}], "metricsFrom": [{"podSelector": {}}]},
+        "networkPolicy": {"xdsFrom": [{"namespaceSelector": {}}], "metricsFrom": [{"podSelector": {}}],
+            "adminFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
         "serviceMonitor": {"enabled": true, "labels": {"release": "p"}},
         "prometheusRule": {"enabled": true},
         "dashboards": {"enabled": true},
@@ -223,6 +249,9 @@ fn full() -> Value {
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
             [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "tributary"}}}]}},
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
-        "env": [{"name": "TRIBUTARY_LOG", "value": "debug"}],
+        "admin": {"remote": {"enabled": true, "service": true}},
+        "extraEnv": [{"name": "TRIBUTARY_LOG", "value": "debug"}],
+        "extraVolumes": [{"name": "more", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
     })
 }

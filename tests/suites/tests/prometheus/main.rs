@@ -7,12 +7,12 @@ mod rules;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use faults::{HEALTHY, Servers};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tributary_suites::eventually;
-use tributary_suites::prometheus::{Prometheus, promtool};
+use tributary_suites::prometheus::{Prometheus, check_metrics, promtool};
+use tributary_suites::{eventually, http_client};
 
 const SOON: Duration = Duration::from_secs(25);
 const ABSENT: &str = "TributaryAbsent";
@@ -91,6 +91,11 @@ async fn each_alert_fires_by_its_fault_and_each_query_returns_data() -> Result<(
         );
     }
     has_names_of_istio(&prometheus).await?;
+    // Prometheus accepts OpenMetrics, so what it scraped was that. A client that accepts anything gets the older format.
+    for (job, health) in servers.targets() {
+        let text = http_client::get_text(health, "/metrics").await?;
+        check_metrics(&text).await.with_context(|| format!("metrics of {job}"))?;
+    }
 
     drop(servers);
     eventually(ABSENT, SOON, || async {

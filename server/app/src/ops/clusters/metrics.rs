@@ -60,7 +60,7 @@ mod tests {
         };
         let mut out = Vec::new();
         add(&[one], Timestamp::from_second(10).unwrap(), &mut out);
-        let text = m::encode(out).unwrap();
+        let text = m::encode(out, m::Format::OpenMetrics).unwrap();
         for line in [
             "tributary_cluster_state{cluster=\"east\",state=\"Stale\"} 1.0",
             "tributary_cluster_state{cluster=\"east\",state=\"Live\"} 0.0",

@@ -40,7 +40,7 @@ codes! {
     105 CONFIG_RELOAD_FAILED "the changed configuration file is not valid; the previous configuration stays active" => "correct the named field";
     106 UNKNOWN_REGISTRY_KIND "unknown kind of registry" => "use one of the kinds that `tributary serve --help` lists";
     107 TLS_FILES "certificate, key or CA cannot be read" => "check the named file";
-    108 SERVER_UNREACHABLE "no server answers at this address" => "start one with `tributary serve` or pass `--server`";
+    108 SERVER_UNREACHABLE "no server answers at this address" => "check that a server runs at this address: `tributary serve` starts one, `--server` names another";
     109 NOT_FOUND "name not found" => "list the known names: `tributary get services`, `get clients`, `get registries` or `get policies`";
     110 REGISTRY_NAME_TAKEN "two registries have the same name" => "give one of them another `name`";
     111 FLAG_INVALID "a flag's value is not valid" => "see `tributary serve --help`";

@@ -112,6 +112,7 @@ pub async fn map(State(shared): State<Shared>) -> Response {
 pub struct TimelineQuery {
     after: Option<u64>,
     since: Option<String>,
+    host: Option<String>,
     limit: Option<usize>,
 }
 
@@ -125,7 +126,9 @@ fn entries(shared: &Shared, params: Params<TimelineQuery>) -> Result<Response, S
     let span: Option<Span> = query.since.as_deref().map(str::parse).transpose()?;
     let since = span.map(|span| Timestamp::now().checked_sub(span.get()).unwrap_or(Timestamp::MIN));
     let limit = query.limit.unwrap_or(Timeline::MOST).min(Timeline::MOST);
-    let Entries { items, more, dropped } = shared.inside.timeline().read(query.after, since, limit);
+    let wanted = (query.after, since);
+    let Entries { items, more, dropped } =
+        shared.inside.timeline().read(wanted, query.host.as_deref(), limit);
     let mut list = List::new("Timeline", items, metadata(shared, &shared.inside.catalog()), usize::MAX);
     list.metadata.remaining = more;
     if dropped > 0 {

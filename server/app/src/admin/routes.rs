@@ -110,7 +110,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/timeline",
         access: Access::Loopback,
         changes: false,
-        about: "Timeline: the last 1,000 changes, the oldest first: states of registries and clusters, hosts and endpoints, held removals, objects that are quarantined, configuration, clients and rejections; takes `after` (only entries with a greater `sequence`, the oldest first), `since` (such as `10m`) and `limit` (without `after` the newest)",
+        about: "Timeline: the last 1,000 changes, the oldest first: states of registries and clusters, hosts and endpoints, held removals, objects that are quarantined, configuration, clients and rejections; takes `after` (only entries with a greater `sequence`, the oldest first), `since` (such as `10m`), `host` (only entries that may be about it) and `limit` (without `after` the newest)",
         handler: || get(console::timeline),
     },
     Route {

@@ -138,7 +138,7 @@ const NO_CONFIG: &str = "the configuration is not valid";
 pub(super) fn config(before: &Before) -> Found {
     let invalid = before.config.as_ref().map(|error| of_error("not valid", error));
     let missing = before.missing_directories.iter().map(|directory| {
-        let why = format!("{directory} does not exist; its registry serves nothing until it does");
+        let why = format!("{directory} is no directory; its registry serves nothing until it is");
         Finding::warning("no directory", why).next("create it, or correct the path of the file registry")
     });
     Found::new(before.configured.as_str(), invalid.into_iter().chain(missing).collect())

@@ -50,7 +50,8 @@ pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
         return routes::query(args);
     }
     if args.what == Resource::Timeline {
-        return vec![("since", args.since.as_deref()), ("limit", args.limit.as_deref())];
+        let of_list = [("since", &args.since), ("host", &args.host), ("limit", &args.limit)];
+        return of_list.map(|(name, value)| (name, value.as_deref())).to_vec();
     }
     vec![
         ("name", args.name.as_deref()),
@@ -91,7 +92,7 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
         let more = list.metadata.remaining;
         let advice = match args.what {
             Resource::Resources => "narrow the list with --type or --host",
-            Resource::Timeline => "use --since, or a larger --limit",
+            Resource::Timeline => "use --host, --since, or a larger --limit",
             _ => "narrow the list with --host, -n or --registry",
         };
         console.note(&format!("{more} more are not shown; {advice}"));

@@ -19,7 +19,9 @@ pub(super) fn documents(path: &str, answers: Vec<ReplicaAnswer>) -> Result<Bytes
     for ReplicaAnswer { replica, body } in answers {
         match body {
             Ok(body) => documents.push((replica, body)),
-            Err(failure) if matches!(failure.exit, Exit::NotFound | Exit::Usage) => unknown.push(failure),
+            Err(failure) if matches!(failure.exit, Exit::NotFound | Exit::Usage) => {
+                unknown.push((replica, failure));
+            }
             Err(failure) => silent.push((replica, failure)),
         }
     }
@@ -36,7 +38,10 @@ pub(super) fn documents(path: &str, answers: Vec<ReplicaAnswer>) -> Result<Bytes
 }
 
 /// Returns the error of an answer without any document. What a silent replica has is not known.
-fn without_document(unknown: Vec<CommandError>, silent: Vec<(String, CommandError)>) -> CommandError {
+fn without_document(
+    unknown: Vec<(String, CommandError)>,
+    silent: Vec<(String, CommandError)>,
+) -> CommandError {
     let is_partial = !unknown.is_empty();
     let error = silent.into_iter().map(|(replica, failure)| match is_partial {
         true => CommandError {
@@ -49,8 +54,18 @@ fn without_document(unknown: Vec<CommandError>, silent: Vec<(String, CommandErro
         },
         false => of_server(failure, &replica),
     });
-    let first = error.chain(unknown).next();
+    let first = error.chain(refused(unknown)).next();
     first.unwrap_or_else(|| CommandError::plain("no replica was found"))
+}
+
+/// Returns the refusal of all replicas: that of each, if they differ.
+fn refused(unknown: Vec<(String, CommandError)>) -> Option<CommandError> {
+    let (_, first) = unknown.first()?.clone();
+    if unknown.iter().all(|(_, failure)| failure.message == first.message) {
+        return Some(first);
+    }
+    let each = unknown.iter().map(|(replica, failure)| format!("{replica}: {}", failure.message));
+    Some(CommandError { message: each.collect::<Vec<_>>().join("; "), ..first })
 }
 
 /// Parses a list; a document of another shape describes one server alone.
@@ -125,9 +140,9 @@ impl Merged {
     }
 }
 
-/// Returns an item without what each replica has of its own: ages, times of reading and numbers of runs.
+/// Returns an item without what each replica has of its own: ages, times of reading, numbers of runs, and where it keeps a file.
 fn comparable(item: &Value) -> Value {
-    const OWN: [&str; 5] = ["asOf", "confirmedAt", "since", "generation", "nextGeneration"];
+    const OWN: [&str; 6] = ["asOf", "confirmedAt", "since", "generation", "nextGeneration", "position"];
     match item {
         Value::Object(map) => {
             let kept = map.iter().filter(|(name, _)| !is_age(name) && !OWN.contains(&name.as_str()));
@@ -221,6 +236,33 @@ mod tests {
         assert_eq!(
             (&metadata["notes"], &metadata["partial"], &metadata["silent"]),
             (&json!(["n"]), &json!(false), &Value::Null)
+        );
+    }
+
+    #[test]
+    fn place_of_a_file_makes_no_difference() {
+        let item = |position: &str| json!({"host": "a", "object": {"name": "pay", "position": position}});
+        let all = merged(vec![
+            answer("t-0", list("t-0", "1", json!([item("a/pay.yaml:1")]))),
+            answer("t-1", list("t-1", "1", json!([item("b/pay.yaml:1")]))),
+        ]);
+        assert_eq!(all["items"], json!([item("a/pay.yaml:1")]));
+    }
+
+    #[test]
+    fn refusals_that_differ_name_their_replicas() {
+        let refused = |replica: &str, why: &str| ReplicaAnswer {
+            replica: replica.to_owned(),
+            body: Err(CommandError { exit: Exit::NotFound, ..CommandError::plain(why) }),
+        };
+        let failure = |second: &str| {
+            documents("/debug/diff", vec![refused("t-0", "no client b"), refused("t-1", second)]).unwrap_err()
+        };
+        assert_eq!(failure("no client b").message, "no client b");
+        let both = failure("no client a");
+        assert_eq!(
+            (both.message.as_str(), both.exit),
+            ("t-0: no client b; t-1: no client a", Exit::NotFound)
         );
     }
 

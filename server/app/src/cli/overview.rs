@@ -39,10 +39,13 @@ pub(super) fn check(args: &GetArgs) -> Result<(), CommandError> {
     if args.limit.is_some() && matches!(args.what, Resource::Resources | Resource::Routes) {
         return wrong("resources and routes take no --limit");
     }
-    let filters = [&args.name, &args.namespace, &args.host, &args.registry, &args.search];
+    let filters = [&args.name, &args.namespace, &args.registry, &args.search];
     let is_filtered = filters.iter().any(|one| one.is_some());
-    if is_filtered && (args.what == Resource::Timeline || is_document(args.what)) {
-        return wrong("the overview, the map and the timeline are not filtered by name");
+    if args.what == Resource::Timeline && is_filtered {
+        return wrong("the timeline is filtered by --host and --since only");
+    }
+    if is_document(args.what) && (is_filtered || args.host.is_some()) {
+        return wrong("the overview and the map are not filtered");
     }
     if is_document(args.what) && (args.watch || args.limit.is_some() || args.output == Output::Name) {
         return wrong("the overview and the map take neither --watch, --limit nor `-o name`");
@@ -259,22 +262,28 @@ fn of_map(args: &GetArgs, map: &MapDocument, color: bool) -> String {
 pub(super) fn timeline(items: &[TimelineItem], wide: bool) -> Table {
     let mut table = Table::new(&["AT", "KIND", "OBJECT", "CHANGE"], &["CODE", "GENERATION", "HOSTS"], wide);
     for item in items {
+        let hosts = named(&item.hosts, item.more_hosts);
         let tone = match item.severity {
             TimelineSeverity::Error => Tone::Bad,
             TimelineSeverity::Warning => Tone::Warn,
             TimelineSeverity::Info => Tone::Plain,
         };
         let object = item.object.as_ref().map(|object| format!("{} {}", object.kind, object.name));
-        let more = if item.more_hosts > 0 { format!(" and {} more", item.more_hosts) } else { String::new() };
         table.row(vec![
             item.at.clone().into(),
             item.kind.as_str().into(),
-            object.unwrap_or_default().into(),
+            object.unwrap_or_else(|| hosts.clone()).into(),
             Cell(item.message.clone(), tone),
             item.code.clone().into(),
             item.generation.map(|generation| generation.to_string()).unwrap_or_default().into(),
-            format!("{}{more}", item.hosts.join(", ")).into(),
+            hosts.into(),
         ]);
     }
     table
+}
+
+/// Names hosts, and the number of those that the entry does not name.
+fn named(hosts: &[String], more: usize) -> String {
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    hosts.join(", ") + &more
 }

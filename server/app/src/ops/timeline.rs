@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::document::bounded::MAX_TEXT;
+use crate::document::filter::same_host;
 use crate::document::timeline::{TimelineItem, TimelineObject};
 use crate::document::timestamp;
 
@@ -72,14 +73,21 @@ impl Timeline {
         self.0.last.subscribe()
     }
     /// Returns entries: with `after` the oldest ones with a greater number, else the newest ones. `since` excludes those noticed
-    /// earlier.
+    /// earlier, and `host` what cannot be about it; an entry with more hosts than it names may be.
     #[must_use]
-    pub fn read(&self, after: Option<u64>, since: Option<Timestamp>, limit: usize) -> Entries {
+    pub fn read(
+        &self,
+        (after, since): (Option<u64>, Option<Timestamp>),
+        host: Option<&str>,
+        limit: usize,
+    ) -> Entries {
         let since = since.map(timestamp);
         let ring = self.0.ring.lock();
         let first = ring.items.front().map_or(1, |item| item.sequence);
         let is_wanted = |item: &&Arc<TimelineItem>| {
-            item.sequence > after.unwrap_or_default() && since.as_ref().is_none_or(|since| item.at >= *since)
+            item.sequence > after.unwrap_or_default()
+                && since.as_ref().is_none_or(|since| item.at >= *since)
+                && host.is_none_or(|host| may_concern(item, host))
         };
         let mut items: Vec<Arc<TimelineItem>> = ring.items.iter().filter(is_wanted).cloned().collect();
         drop(ring);
@@ -92,6 +100,12 @@ impl Timeline {
         items.drain(..items.len().saturating_sub(limit));
         Entries { items, more, dropped: after.map_or(0, |after| (first - 1).saturating_sub(after)) }
     }
+}
+
+fn may_concern(item: &TimelineItem, host: &str) -> bool {
+    item.more_hosts > 0
+        || item.hosts.iter().any(|own| same_host(host, own))
+        || item.object.as_ref().is_some_and(|object| same_host(host, &object.name))
 }
 
 impl Ring {
@@ -151,11 +165,11 @@ mod tests {
     #[test]
     fn entries_are_numbered_and_read_from_a_number_on() {
         let (timeline, mut last) = (Timeline::default(), Timeline::default().last());
-        assert_eq!(timeline.read(None, None, 10), Entries::default());
+        assert_eq!(timeline.read((None, None), None, 10), Entries::default());
         (1..=5).for_each(|second| timeline.add(Timestamp::from_second(second).unwrap(), mk_entry("x")));
         let read = |after, since: Option<i64>, limit| {
             let since = since.map(|second| Timestamp::from_second(second).unwrap());
-            let entries = timeline.read(after, since, limit);
+            let entries = timeline.read((after, since), None, limit);
             (numbers(&entries), entries.more)
         };
         assert_eq!(read(None, None, 2), (vec![4, 5], 3), "the newest ones");
@@ -173,9 +187,25 @@ mod tests {
         for second in [1, 3, 2, 2] {
             timeline.add(Timestamp::from_second(second).unwrap(), mk_entry("x"));
         }
-        assert_eq!(numbers(&timeline.read(None, None, 10)), [1, 3, 4, 2]);
-        assert_eq!(numbers(&timeline.read(None, None, 2)), [4, 2], "the newest ones");
-        assert_eq!(numbers(&timeline.read(Some(1), None, 2)), [3, 2], "the next two numbers");
+        assert_eq!(numbers(&timeline.read((None, None), None, 10)), [1, 3, 4, 2]);
+        assert_eq!(numbers(&timeline.read((None, None), None, 2)), [4, 2], "the newest ones");
+        assert_eq!(numbers(&timeline.read((Some(1), None), None, 2)), [3, 2], "the next two numbers");
+    }
+
+    #[test]
+    fn entries_are_read_by_host() {
+        let timeline = Timeline::default();
+        let hosts = |hosts: &[&str], more_hosts| TimelineItem {
+            hosts: hosts.iter().map(ToString::to_string).collect(),
+            more_hosts,
+            ..mk_entry("x")
+        };
+        timeline.add(Timestamp::UNIX_EPOCH, hosts(&["pay.test", "cart.test"], 0));
+        timeline.add(Timestamp::UNIX_EPOCH, hosts(&["cart.test"], 0));
+        timeline.add(Timestamp::UNIX_EPOCH, hosts(&["cart.test"], 3));
+        let object = TimelineObject::new("service", "pay.test");
+        timeline.add(Timestamp::UNIX_EPOCH, TimelineItem { object, ..mk_entry("x") });
+        assert_eq!(numbers(&timeline.read((None, None), Some("PAY.test."), 10)), [1, 3, 4]);
     }
 
     #[test]
@@ -183,7 +213,7 @@ mod tests {
         let timeline = Timeline::default();
         let now = Timestamp::UNIX_EPOCH;
         (0..1_500).for_each(|_| timeline.add(now, mk_entry("x")));
-        let all = timeline.read(Some(100), None, 5_000);
+        let all = timeline.read((Some(100), None), None, 5_000);
         assert_eq!((all.items.len(), all.items[0].sequence, all.dropped), (1_000, 501, 400));
         let hosts = (0..1_000).map(|at| format!("{at:0>9000}")).collect();
         let object = TimelineObject::new("Host", "é".repeat(9_000));
@@ -197,7 +227,7 @@ mod tests {
                 },
             );
         });
-        let all = timeline.read(None, None, 5_000);
+        let all = timeline.read((None, None), None, 5_000);
         let bytes: usize = all.items.iter().map(|item| size(item)).sum();
         assert!(
             bytes <= Timeline::MOST_BYTES && all.items.len() < 100,

@@ -261,7 +261,7 @@ mod tests {
     fn each_changed_file_is_an_entry_of_the_timeline() {
         let running = Running::new(Loaded::default(), None);
         let entries = || -> Vec<_> {
-            let all = running.timeline().read(None, None, 10).items;
+            let all = running.timeline().read((None, None), None, 10).items;
             all.iter().map(|one| (one.kind, one.severity, one.message.clone())).collect()
         };
         assert!(entries().is_empty());

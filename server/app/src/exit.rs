@@ -124,7 +124,10 @@ mod tests {
     fn error_text_has_cause_and_next_step() {
         let failure = CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, "no server at http://x");
         let text = failure.to_string();
-        assert!(text.starts_with("TRB0108 no server at http://x\n  next: check that a server runs"), "{text}");
+        assert!(
+            text.starts_with("TRB0108 no server at http://x\n  next: check that a server runs"),
+            "{text}"
+        );
         assert!(failure.next("wait").to_string().ends_with("\n  next: wait"));
         assert_eq!(CommandError::plain("broken").to_string(), "broken");
     }

@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tributary_model::{
-    AddressRef, EndpointGroup, EndpointSource, Health, PortNumber, PortView, RegistryName, ServiceView,
+    AddressRef, EndpointGroup, EndpointSource, Health, Hostname, PortNumber, PortView, RegistryName,
+    ServiceView,
 };
 use tributary_registry_api::Clock;
 use tributary_runtime::{ClusterScope, Handle, ScopeChange};
@@ -62,7 +63,9 @@ struct Difference {
     endpoints: [usize; 3],
     /// Services that had endpoints and have none.
     emptied: usize,
-    hosts: BTreeSet<String>,
+    /// The first hosts in order, which are named, and the number of all.
+    hosts: BTreeSet<Hostname>,
+    all_hosts: usize,
     registries: BTreeSet<RegistryName>,
     removals: Removals,
 }
@@ -80,7 +83,7 @@ impl Difference {
     fn of(change: &ScopeChange) -> Self {
         let mut out = Self::default();
         for one in &change.services {
-            out.hosts.insert(one.key.host.to_string());
+            out.host(&one.key.host);
             match (one.before.as_deref(), one.after.as_deref()) {
                 (None, Some(view)) => out.whole(0, view),
                 (Some(view), None) => {
@@ -92,6 +95,20 @@ impl Difference {
             }
         }
         out
+    }
+    fn host(&mut self, host: &Hostname) {
+        let is_full = self.hosts.len() >= MOST_HOSTS;
+        if self.hosts.contains(host) {
+            return;
+        }
+        self.all_hosts += 1;
+        if is_full && self.hosts.last().is_some_and(|last| host >= last) {
+            return;
+        }
+        self.hosts.insert(host.clone());
+        if is_full {
+            self.hosts.pop_last();
+        }
     }
     /// Counts a service that was added or removed.
     fn whole(&mut self, at: usize, view: &ServiceView) {
@@ -149,7 +166,7 @@ impl Difference {
             (self.emptied > 0).then(|| format!("{} services have no endpoint left", self.emptied)),
             Some(named(&self.registries)).filter(|names| !names.is_empty()),
         ];
-        let only = self.hosts.first().filter(|_| self.hosts.len() == 1);
+        let only = self.hosts.first().filter(|_| self.all_hosts == 1);
         let registry = self.registries.first().filter(|_| self.registries.len() == 1);
         Some(TimelineItem {
             kind: TimelineKind::Catalog,
@@ -158,8 +175,8 @@ impl Difference {
             message: parts.into_iter().flatten().collect::<Vec<_>>().join("; "),
             registry: registry.map(ToString::to_string).unwrap_or_default(),
             generation: Some(generation),
-            more_hosts: self.hosts.len().saturating_sub(MOST_HOSTS),
-            hosts: self.hosts.into_iter().take(MOST_HOSTS).collect(),
+            more_hosts: self.all_hosts - self.hosts.len(),
+            hosts: self.hosts.iter().map(ToString::to_string).collect(),
             ..TimelineItem::default()
         })
     }
@@ -295,8 +312,12 @@ mod tests {
 
     #[test]
     fn many_hosts_are_counted_and_the_first_are_named() {
-        let hosts = (0..25).map(|at| format!("h{at:02}")).collect();
-        let entry = Difference { hosts, services: [25, 0, 0], ..Difference::default() }.entry(1).unwrap();
-        assert_eq!((entry.hosts.len(), entry.more_hosts), (MOST_HOSTS, 15));
+        let mut difference = Difference { services: [25, 0, 0], ..Difference::default() };
+        for at in (0..25).rev().chain([3]) {
+            difference.host(&Hostname::new(format!("h{at:02}")).unwrap());
+        }
+        let entry = difference.entry(1).unwrap();
+        let want: Vec<String> = (0..MOST_HOSTS).map(|at| format!("h{at:02}")).collect();
+        assert_eq!((entry.hosts, entry.more_hosts), (want, 15));
     }
 }

@@ -1,5 +1,7 @@
 //! The image: complete, equal for equal input, and run with its root read-only as its user.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
@@ -71,5 +73,34 @@ async fn image_that_cannot_be_complete_is_refused_with_the_next_step() -> Result
     }
     let error = fail(path("image/build"), args(out.path(), &["--arch", "arm64"])?).await?;
     ensure!(error.contains("is for amd64, and the image for arm64"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn packages_of_each_architecture_are_pinned_and_a_binary_of_another_is_refused() -> Result<()> {
+    let text = std::fs::read_to_string(path("image/packages.tsv"))?;
+    let of = |arch: &str| -> Vec<(String, String)> {
+        let rows = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        let own = rows.filter(|row| row[0] == arch && row.get(3).is_some_and(|sha| sha.len() == 64));
+        own.map(|row| (row[1].to_owned(), row[2].to_owned())).collect()
+    };
+    ensure!(of("amd64").len() == 5 && of("amd64") == of("arm64"), "{text}");
+    // An ELF header of arm64 is enough to see the machine.
+    let folder = TempDir::new()?;
+    let binary = folder.path().join("tributary");
+    let mut header = std::fs::read(SMALL)?;
+    header.splice(18..20, [183, 0]);
+    std::fs::write(&binary, header)?;
+    std::fs::set_permissions(&binary, Permissions::from_mode(0o755))?;
+    let (binary, out) = (binary.display().to_string(), folder.path().display().to_string());
+    let package = ["--binary", &binary, "--out", &out, "--version", "1"];
+    let error = fail(path("debian/build"), package).await?;
+    ensure!(error.contains("is for arm64, and the package for amd64"), "{error}");
+    let error = fail(path("debian/build"), package.iter().chain(&["--arch", "arm64"])).await?;
+    ensure!(error.contains("does not run here") && error.contains("--pages-by"), "{error}");
+    let stand_in = ["--arch", "arm64", "--pages-by", "/usr/bin/true"];
+    succeed(path("debian/build"), package.iter().chain(&stand_in)).await?;
+    let error = fail(path("image/build"), args(folder.path(), &["--arch", "s390x"])?).await?;
+    ensure!(error.contains("is for amd64, and the image for s390x"), "{error}");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tributary_suites::deploy::{Release, path, succeed};
 use tributary_suites::kube::api::documents;
@@ -69,5 +69,22 @@ async fn bill_of_materials_lists_every_linked_crate_and_package() -> Result<()> 
         !bom["components"].as_array().into_iter().flatten().any(|one| without(&one)),
         "a crate has no hash"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn command_of_the_guide_installs_the_program_with_locked_dependencies() -> Result<()> {
+    let guide = std::fs::read_to_string(path("../../docs/guides/install.md"))?;
+    let command = guide.lines().find(|line| line.starts_with("cargo install ")).context("no command")?;
+    let folder = command.strip_prefix("cargo install --locked --path ").context("it is not locked")?;
+    let manifest = path("../..").join(folder).join("Cargo.toml").canonicalize()?.display().to_string();
+    let args = ["metadata", "--no-deps", "--locked", "--offline", "--format-version", "1", "--manifest-path"];
+    let metadata: Value = serde_json::from_str(&succeed("cargo", args.iter().chain(&[&*manifest])).await?)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let package = packages.iter().find(|one| one["manifest_path"] == manifest).context("no such package")?;
+    let targets = package["targets"].as_array().into_iter().flatten();
+    let programs: Vec<&Value> =
+        targets.filter(|one| one["kind"][0] == "bin").map(|one| &one["name"]).collect();
+    assert_eq!(programs, ["tributary"]);
     Ok(())
 }

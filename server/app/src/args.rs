@@ -20,6 +20,7 @@ pub use console::ConsoleArgs;
 pub use explain::{ExplainArgs, WhyNotArgs};
 pub use lists::Resource;
 pub use migrate::{MigrateCheckArgs, MigrateCommand};
+pub use rbac::{RbacCommand, RbacPrintArgs};
 use registry::{RegistryParser, parse_kind};
 pub use server::{ConnectionArgs, ServerArgs};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
@@ -33,6 +34,7 @@ mod explain;
 mod lists;
 mod migrate;
 pub mod names;
+mod rbac;
 mod registry;
 mod server;
 mod state;
@@ -333,30 +335,6 @@ pub struct GuardReleaseArgs {
     /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,
-}
-
-/// Commands for rights.
-#[derive(Debug, Clone, Subcommand)]
-pub enum RbacCommand {
-    /// Print the smallest roles for the enabled features, as YAML for kubectl
-    Print(Box<RbacPrintArgs>),
-    /// Ask the cluster for the credential's rights, and list missing and excess ones
-    Verify(Box<ServeArgs>),
-}
-
-/// Flags of `rbac print`.
-#[derive(Debug, Clone, Args)]
-pub struct RbacPrintArgs {
-    /// The service account to bind, in the system namespace
-    #[arg(long, value_name = "NAME", default_value = "tributary")]
-    pub account: String,
-    /// Name of the roles. Outside of a system namespace other than tributary-system it is NAMESPACE:NAME, so that servers of
-    /// several namespaces share no role
-    #[arg(long, value_name = "NAME", default_value = "tributary")]
-    pub name: String,
-    /// Flags that `serve` runs with.
-    #[command(flatten)]
-    pub serve: ServeArgs,
 }
 
 /// Commands for the configuration.

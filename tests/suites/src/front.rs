@@ -85,9 +85,13 @@ impl Front {
         self.addr
     }
 
-    /// Changes other things from now on, and ends every connection.
+    /// Changes other things from now on, also on open connections; streams that have begun continue.
     pub fn set(&self, changes: Changes) {
         *self.changes.lock() = changes;
+    }
+
+    /// Ends every connection.
+    pub fn cut(&self) {
         self.cut.send_replace(());
     }
 }

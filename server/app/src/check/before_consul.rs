@@ -22,7 +22,8 @@ pub(super) fn reached(before: &Before) -> Found {
     }
     let finding = |one: &ConsulFacts| {
         let made = match &one.unreachable {
-            Some(why) => Finding::error("no answer", none_answers(&one.addresses, why)),
+            Some(why) => Finding::error("no answer", none_answers(&one.addresses, why))
+                .next("check the addresses of the registry, and that an agent or server listens there"),
             None if one.has_leader => return None,
             None => Finding::error("no leader", format!("{}: it has no leader", one.addresses))
                 .next("see `consul operator raft list-peers`"),

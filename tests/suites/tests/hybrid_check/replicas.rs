@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use tributary_suites::ads::node;
+use tributary_suites::ads::{CDS, node};
 use tributary_suites::front::Changes;
 use tributary_suites::{
     AdsClient, Entry, Files, Front, ServerOptions, TestServer, Variant, eventually, nowhere,
@@ -57,12 +57,13 @@ async fn each_difference_of_replicas_is_red() -> Result<()> {
     client(&first).await
 }
 
-/// A client requests a type that is not served.
+/// A sidecar names no certificates of a mesh.
 async fn client(server: &TestServer) -> Result<()> {
-    let mut client = AdsClient::connect(server.xds(), Variant::Delta, node("odd")).await?;
-    client.subscribe("type.googleapis.com/unknown.Type", &["*"])?;
+    let id = "sidecar~10.9.0.9~web-1.web~web.svc.cluster.local";
+    let mut client = AdsClient::connect(server.xds(), Variant::Delta, node(id)).await?;
+    client.subscribe(CDS, &["*"])?;
     eventually("the note of the client", LATER, || async {
-        after(server, &[]).await?.is_red(&[("client-notes", "1 client, such as odd: type ")])
+        after(server, &[]).await?.is_red(&[("client-notes", "1 client, such as sidecar~")])
     })
     .await?;
     drop(client);

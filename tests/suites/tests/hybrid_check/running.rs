@@ -59,6 +59,8 @@ async fn clocks(server: &TestServer, front: &Front) -> Result<()> {
 /// The API server fails for one kind.
 async fn kind(server: &TestServer, front: &Front) -> Result<()> {
     front.set(Changes { broken: vec![GATEWAYS], ..Changes::default() });
+    // its watch would continue
+    front.cut();
     settled(server, &[], |found| found.has("kinds", "gateways")).await?;
     let found = after(server, &[]).await?;
     let red = found.red();
@@ -113,5 +115,8 @@ async fn settled(
     more: &[&str],
     expected: impl Fn(&crate::checked::Checked) -> Result<()>,
 ) -> Result<()> {
-    eventually("the result of the check", LATER, || async { expected(&after(server, more).await?) }).await
+    let began = std::time::Instant::now();
+    let r = eventually("the result of the check", LATER, || async { expected(&after(server, more).await?) }).await;
+    eprintln!("STEP {:?}", began.elapsed());
+    r
 }

@@ -37,7 +37,7 @@ from servers import Clusters, Consul, Kubernetes, free_ports, own_address
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
 # Ports in documents and examples; each document gets free ones in their place.
-NAMED = ["15010", "15012", "15014", "15020", "15443", "10000", "9901", "15017", "8081", "8082", "8083", "8500"]
+NAMED = ["15010", "15012", "15014", "15020", "15443", "10000", "9901", "15017", "8081", "8082", "8083", "8500", "4318"]
 # The address of this machine in documents and examples.
 HERE = "192.0.2.10"
 # Blocks that readers do not see, each with what the info of a fence would be.

@@ -14,6 +14,7 @@ pub mod events;
 pub mod health;
 pub mod listener;
 pub mod metrics;
+pub mod profile;
 pub mod remote;
 pub mod resources;
 pub mod routes;
@@ -67,6 +68,8 @@ pub struct Shared {
     pub stop: CancellationToken,
     /// Who may use the remote admin listener; only on that.
     pub remote: Option<Arc<RemoteAccess>>,
+    /// Whether profiles are taken.
+    pub profiles: bool,
 }
 
 impl Shared {
@@ -92,12 +95,18 @@ impl Shared {
             started: Instant::now(),
             stop: CancellationToken::new(),
             remote: None,
+            profiles: false,
         }
     }
     /// Sets who may use the remote admin listener.
     #[must_use]
     pub fn with_remote(self, access: RemoteAccess) -> Self {
         Self { remote: Some(Arc::new(access)), ..self }
+    }
+    /// Sets whether profiles are taken.
+    #[must_use]
+    pub fn with_profiles(self, profiles: bool) -> Self {
+        Self { profiles, ..self }
     }
     /// Sets the end of the server.
     #[must_use]

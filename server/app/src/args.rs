@@ -10,7 +10,9 @@ use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig, TokensConfig};
 use crate::config::shape::ip_port;
 pub use analyze::AnalyzeArgs;
-pub use check::{BugReportArgs, CheckArgs, DocumentOutput, FailOn, VersionArgs, WaitArgs, WaitGoal};
+pub use check::{
+    BugReportArgs, CheckArgs, DocumentOutput, FailOn, ProfileArgs, VersionArgs, WaitArgs, WaitGoal,
+};
 pub use cluster::{ClusterCheckArgs, ClusterCommand, ClusterDescribeArgs};
 pub use cluster_edit::{
     ClusterAcceptArgs, ClusterAddArgs, ClusterEditArgs, ClusterRemoveArgs, ClusterRotateArgs,
@@ -73,6 +75,8 @@ pub enum Command {
     Version(VersionArgs),
     /// Write an archive with the documents, metrics, checks and configuration of a server, without secrets
     BugReport(BugReportArgs),
+    /// Write a CPU profile of a server whose configuration has `admin.profile`
+    Profile(ProfileArgs),
     /// Add, rotate, pause and remove remote clusters, describe one of a running server, and check kubeconfigs
     #[command(subcommand)]
     Cluster(ClusterCommand),

@@ -20,6 +20,7 @@ pub mod migrate;
 mod open_console;
 mod overview;
 mod pages;
+pub mod profile;
 pub mod rbac;
 pub mod redact;
 pub mod registries;
@@ -69,6 +70,7 @@ pub async fn run(
         Command::Wait(args) => wait::run(&args, env, console).await,
         Command::Version(args) => version::run(&args, env, console).await,
         Command::BugReport(args) => bug_report::run(&args, env, console).await,
+        Command::Profile(args) => profile::run(&args, env, console).await,
         Command::Cluster(command) => cluster::run(&command, env, console).await,
         Command::Console(args) => open_console::run(&args, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,

@@ -25,6 +25,7 @@ pub mod schema;
 pub mod secret_files;
 pub mod shape;
 pub mod staleness;
+pub mod traces;
 pub mod tracing;
 pub mod tree;
 pub mod writes;

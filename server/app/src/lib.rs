@@ -18,12 +18,14 @@ pub mod extensions;
 pub mod migrate;
 pub mod ops;
 pub mod overlay;
+pub mod profiler;
 pub mod reference;
 pub mod reload;
 pub mod run;
 pub mod serve;
 pub mod telemetry;
 pub mod tokens;
+pub mod traces;
 pub mod wiring;
 
 pub use extensions::Extensions;

@@ -44,6 +44,7 @@ use crate::ops::clusters::tries::{ConfiguredTry, Tries};
 use crate::ops::receipts::Receipts;
 use crate::ops::removed::Removed;
 use crate::ops::{catalog_log, change_feed, client_log, cluster_log, start_log, status_log};
+use crate::profiler;
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use factories::Factories;
@@ -105,7 +106,7 @@ impl App {
         log: LogLevel,
     ) -> Result<Self, CommandError> {
         runnable::check(&loaded, &factories)?;
-        let xds = Xds::build(&loaded)?;
+        let xds = Xds::build(&loaded, factories.environment())?;
         Ok(Self { loaded, file, layers, factories, log, xds })
     }
     /// Binds every port or none.
@@ -171,15 +172,23 @@ impl Bound {
             removed: Removed::default(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        if let Some(directory) = state.directory.as_deref().filter(|_| config.admin.profile) {
+            profiler::spill_to(directory);
+        }
         tasks.spawn(live.objects.clone().follow(handle.clone(), stop.clone()));
+        if let Some(traces) = live.sessions.traces.clone() {
+            tasks.spawn(traces.run(stop.clone()));
+        }
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
             let Some(listener) = listener else { continue };
             let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface).until(stop.clone());
+            let shared = shared.with_profiles(config.admin.profile);
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
         let access = remote_admin::access(&config, (&handle, self.app.factories.live()), &clock);
         if let (Some(remote), Some(access)) = (self.remote, access) {
             let shared = Shared::new(Arc::<LiveBackend>::clone(&live), Surface::Remote).until(stop.clone());
+            let shared = shared.with_profiles(config.admin.profile);
             remote.serve(shared.with_remote(access), &running, &tasks, &stop);
         }
         let credentials = (self.app.factories.clone(), Arc::clone(&running));
@@ -208,8 +217,7 @@ impl Bound {
         tasks.spawn(cluster_log::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(change_feed::run(Arc::clone(&live), stop.clone()));
         let timeline = || live.timeline.clone();
-        let catalog = (live.handle.clone(), Arc::clone(&live.clock));
-        tasks.spawn(catalog_log::run(catalog, timeline(), live.removed.clone(), stop.clone()));
+        tasks.spawn(catalog_log::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(client_log::run(Arc::clone(&live.sessions), timeline(), stop.clone()));
         tasks.spawn(configured_credentials::run(
             credentials.0,

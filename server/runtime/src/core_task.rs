@@ -20,6 +20,7 @@ use tributary_core::{ApplyOutcome, Core, RegistryStatus};
 use tributary_model::{CatalogChanges, Generation, Mono, ObservedSince, RegistryName};
 use tributary_registry_api::{Clock, Wake};
 
+use crate::change_recorder::{AppliedBatch, ChangeRecorder, ChangeTrace};
 use crate::counters::RuntimeCounters;
 use crate::fanout::Fanout;
 use crate::journal::{JournalSink, SnapshotRequest};
@@ -42,6 +43,8 @@ pub(crate) struct CoreTask {
     pub(crate) pace: Pace,
     pub(crate) published: Arc<PublishedCatalog>,
     pub(crate) fanout: Arc<dyn Fanout>,
+    pub(crate) recorder: Option<Arc<dyn ChangeRecorder>>,
+    pub(crate) trace: ChangeTrace,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) wake: Wake,
     pub(crate) commands: mpsc::Receiver<CoreCommand>,
@@ -137,11 +140,18 @@ impl CoreTask {
         let oldest = slice.updates.iter().map(|update| update.at).min().unwrap_or(now);
         RuntimeCounters::add(&self.counters.batches, 1);
         RuntimeCounters::add(&self.counters.updates, slice.updates.len());
+        let batch = self
+            .recorder
+            .as_ref()
+            .and_then(|recorder| AppliedBatch::of(&slice.updates, recorder.now(), now.since(oldest)));
         let outcome = if slice.last {
             self.core.apply(now, slice.updates)
         } else {
             self.core.apply_part(now, slice.updates)
         };
+        if let Some(batch) = batch {
+            self.trace.add(batch, slice.last, !outcome.changed.is_empty());
+        }
         self.take_outcome(outcome, now, oldest);
     }
 
@@ -208,7 +218,9 @@ impl CoreTask {
         let now = self.clock.now();
         let cost = self.published.cost();
         if self.pace.due(cost, self.is_busy()).is_some_and(|due| due <= now) {
+            let began = self.recorder.as_ref().map(|recorder| recorder.now());
             let catalog = self.core.publish();
+            self.record(catalog.generation, began);
             let observed = std::mem::take(&mut self.observed);
             self.published.post(catalog, std::mem::take(&mut self.unpublished), observed);
             RuntimeCounters::add(&self.counters.publications, 1);
@@ -217,6 +229,13 @@ impl CoreTask {
             }
         }
         self.judge_start();
+    }
+
+    /// Gives the recorder what led to a generation, before any client can receive it.
+    fn record(&mut self, generation: u64, began: Option<Duration>) {
+        if let (Some(recorder), Some(began)) = (&self.recorder, began) {
+            recorder.published(self.trace.publish(generation, began, recorder.now()));
+        }
     }
 
     /// Notes the registries that were added before the membership was known, if the start awaits it.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tributary_model::{Catalog, CatalogChanges, ObservedSince};
 use tributary_registry_api::{Clock, Wake};
 
+use crate::change_recorder::ChangeRecorder;
 use crate::counters::RuntimeCounters;
 use crate::published_catalog::PublishedCatalog;
 
@@ -21,6 +22,10 @@ pub trait Fanout: Send + Sync + 'static {
     /// Whether clients are still being written to. Additions alone may wait for it, up to a bound.
     fn is_writing(&self) -> bool {
         false
+    }
+    /// Receiver of what led to each generation, if changes are traced. Called once, at start.
+    fn recorder(&self) -> Option<Arc<dyn ChangeRecorder>> {
+        None
     }
 }
 

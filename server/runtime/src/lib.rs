@@ -4,6 +4,7 @@
 //! Contains neither xDS nor HTTP; the binary and the simulation use it. [`Runtime::start`] spawns one
 //! task tree; dropping the [`Runtime`] ends all of it. All other calls go through a [`Handle`].
 
+mod change_recorder;
 mod core_task;
 mod counters;
 mod fanout;
@@ -17,6 +18,7 @@ mod runtime;
 mod status_changes;
 mod supervisor;
 
+pub use change_recorder::{AppliedBatch, ChangeRecorder, Publication};
 pub use core_task::pace::PacePolicy;
 pub use counters::{RuntimeCounters, RuntimeStats};
 pub use fanout::Fanout;

@@ -10,6 +10,7 @@ use tributary_core::{Core, CoreConfig};
 use tributary_model::{CatalogChanges, ObservedSince};
 use tributary_registry_api::{BackoffPolicy, Clock, Wake};
 
+use crate::change_recorder::ChangeTrace;
 use crate::core_task::CoreTask;
 use crate::core_task::pace::{Pace, PacePolicy};
 use crate::core_task::receivers::RunReceivers;
@@ -88,6 +89,8 @@ impl Runtime {
             receivers: RunReceivers::default(),
             pace: Pace::new(config.pace),
             published: Arc::clone(&published),
+            recorder: fanout.recorder(),
+            trace: ChangeTrace::default(),
             fanout: Arc::clone(&fanout),
             clock: Arc::clone(&clock),
             wake: Arc::clone(&wake),

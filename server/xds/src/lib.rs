@@ -12,6 +12,7 @@ pub mod encode;
 pub mod histogram;
 pub mod interest;
 pub mod patch;
+pub mod push_recorder;
 pub mod pushes;
 pub mod session;
 pub mod source;

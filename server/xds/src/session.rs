@@ -47,6 +47,7 @@ mod status;
 mod stuck;
 mod subscription;
 mod sum;
+mod traced;
 
 pub use ack::{Acks, Nack, Sent, SyncStatus};
 pub use changed_hosts::{ChangedHosts, Interest};
@@ -346,6 +347,7 @@ impl Session {
                 self.pace.refused();
                 let many = self.kinds[kind].acks.needs_names(nonce).then(|| self.sent_names(kind));
                 self.state(kind).acks.refuse(nonce, error.message.trim_end(), many, now);
+                self.trace_answer(kind, Some(&error.message));
                 self.forget_gone(kind);
                 // Escaped, because the client controls the text; its request pace bounds how often it is logged.
                 tracing::warn!(
@@ -359,6 +361,7 @@ impl Session {
             None if !nonce.is_empty() && self.state(kind).acks.ack(nonce, now) => {
                 counters.acks.inc();
                 counters.events.note();
+                self.trace_answer(kind, None);
                 self.pace.taken();
             }
             None => {}

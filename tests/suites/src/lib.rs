@@ -6,6 +6,7 @@
 pub mod ads;
 pub mod backend;
 pub mod capture;
+pub mod collector;
 pub mod consul;
 pub mod daemon;
 pub mod debug;
@@ -40,6 +41,7 @@ pub mod wait;
 pub use ads::{AdsClient, Answer, GrpcStatus, ScriptedAds, Variant};
 pub use backend::Backend;
 pub use capture::CapturedPod;
+pub use collector::Collector;
 pub use consul::Consul;
 pub use daemon::Daemon;
 pub use dns::DnsServer;

@@ -125,6 +125,7 @@ metrics! {
     XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Pushed generations, by the kind of change (one generation may count under several)";
     XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that the server refused or ended";
     TOKEN_REVIEWS Counter "token_reviews" ["result"] "Tokens of clients, by result: `granted`, `refused` and `failed` are requests to clusters; `cached` needed none";
+    TRACE_SPANS Counter "trace_spans" ["result"] "Spans of traces of changes, by result: `exported` to the collector, `failed` when sent to it, `dropped` at a bound";
     XDS_NOOP Counter "xds_noop_wakeups" [] "Wake-ups of streams that had nothing to send";
     XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of cached encoded resources";
     XDS_INBOUND Gauge "xds_inbound_bytes" [] "Bytes of requests that are unfinished or not handled yet";

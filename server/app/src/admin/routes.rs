@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, get, post};
 use serde_json::json;
 
-use super::{Shared, Surface, about, console, debug, events, health, resources, state};
+use super::{Shared, Surface, about, console, debug, events, health, profile, resources, state};
 use crate::console as page;
 
 /// Access to a route.
@@ -308,6 +308,13 @@ pub const ROUTES: &[Route] = &[
         changes: false,
         about: "the running configuration, where each value was set, and the last reload",
         handler: || get(debug::config),
+    },
+    Route {
+        path: "/debug/profile",
+        access: Access::Loopback,
+        changes: false,
+        about: "CPU profile of the server in the format of pprof, compressed, if `admin.profile` is set; takes `seconds` (1 to 60, default 10); one at a time; the first one takes some 70 MiB of memory until the server ends",
+        handler: || get(profile::cpu),
     },
     Route {
         path: "/",

@@ -1,10 +1,11 @@
-//! Flags of `check`, `wait`, `version` and `bug-report`.
+//! Flags of `check`, `wait`, `version`, `bug-report` and `profile`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::{ConnectionArgs, ServeArgs, ServerArgs};
+use crate::admin::profile;
 use crate::check::Severity;
 use crate::config::Span;
 use crate::ops::clusters::state::ClusterState;
@@ -179,6 +180,20 @@ impl std::fmt::Display for WaitGoal {
 pub struct BugReportArgs {
     /// The archive to write; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "tributary-bug-report.tar.gz")]
+    pub output: PathBuf,
+    /// Server to request.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Flags of `profile`.
+#[derive(Debug, Clone, Args)]
+pub struct ProfileArgs {
+    /// How long to take samples
+    #[arg(long, value_name = "SECONDS", default_value_t = profile::DEFAULT, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub seconds: u64,
+    /// The file to write; `-` is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "tributary-profile.pb.gz")]
     pub output: PathBuf,
     /// Server to request.
     #[command(flatten)]

@@ -31,9 +31,11 @@ const MAX_PART: usize = if cfg!(test) { 8 << 10 } else { 8 << 20 };
 /// Most bytes of all parts; later ones are notes.
 const MAX_ALL: usize = 8 * MAX_PART;
 /// Routes that need parameters, or connect to clusters.
-const WITHOUT: [&str; 9] = [
+const WITHOUT: [&str; 10] = [
     // it does not end
     "/debug/events",
+    // it is off, or takes a long time
+    "/debug/profile",
     "/debug/plan",
     "/debug/clusters/check",
     "/debug/state/plan",
@@ -196,7 +198,7 @@ fn archive(parts: &[Part], now: Timestamp) -> std::io::Result<Vec<u8>> {
 }
 
 /// Writes the archive, readable by its owner only.
-fn write(path: &Path, archive: &[u8]) -> Result<(), CommandError> {
+pub(super) fn write(path: &Path, archive: &[u8]) -> Result<(), CommandError> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let written = if path == Path::new("-") {
         std::io::stdout().write_all(archive)

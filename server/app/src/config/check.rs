@@ -19,6 +19,7 @@ use super::model::{
     AccessLogConfig, AccessLogEncoding, Config, DnsConfig, HttpRetriesConfig, LocalityConfig,
 };
 use super::remote_admin;
+use super::traces::TraceSettings;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
@@ -51,6 +52,9 @@ pub fn check(config: &mut Config, origins: &Origins, env: &Environment) -> Resul
     rules.settings(config);
     rules.federated(config);
     rules.log(config);
+    if let Err((field, why)) = TraceSettings::of(&config.traces, env) {
+        rules.invalid(&field, why);
+    }
     rules.consul_variables(config);
     rules.registered(config);
     join(rules.errors).map_or(Ok(warnings), Err)

@@ -16,6 +16,7 @@ pub use super::merge::MergeConfig;
 pub use super::registry::{RegisteredSource, RegistryConfig, Source};
 pub use super::remote_admin::{AdminTokensConfig, RemoteAdminConfig};
 pub use super::remotes::{RemotesConfig, SecretsConfig};
+pub use super::traces::TracesConfig;
 pub use super::tracing::{SpanTagConfig, TracingConfig};
 pub use super::writes::Write;
 use tributary_model::HttpRetries;
@@ -60,6 +61,8 @@ pub struct Config {
     pub health: HealthConfig,
     /// Metrics.
     pub metrics: MetricsConfig,
+    /// Traces of changes; those of requests are in `settings.tracing`.
+    pub traces: TracesConfig,
     /// Condition for the first answers.
     pub start: StartConfig,
     /// DNS, which resolves host names of gateways.
@@ -111,6 +114,7 @@ impl Default for Config {
             admin: AdminConfig::default(),
             health: HealthConfig::default(),
             metrics: MetricsConfig::default(),
+            traces: TracesConfig::default(),
             start: StartConfig::default(),
             dns: DnsConfig::default(),
             drain: DrainConfig::default(),
@@ -204,11 +208,13 @@ pub struct AdminConfig {
     pub listen: SocketAddr,
     /// Listener for operators on other machines.
     pub remote: Option<RemoteAdminConfig>,
+    /// Whether `/debug/profile` takes CPU profiles of the server.
+    pub profile: bool,
 }
 
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 15014)), remote: None }
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 15014)), remote: None, profile: false }
     }
 }
 

@@ -101,6 +101,9 @@ pub struct TimelineItem {
     /// Catalog generation that has the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
+    /// Trace of this generation, if it is traced.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trace_id: String,
     /// First changed hosts, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,

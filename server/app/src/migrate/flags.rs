@@ -23,7 +23,7 @@ rows! {
     "grpcAddr" OtherName [] "`xds.listen`; plain text is for loopback alone";
     "secureGRPCAddr" OtherName [] "`xds.listen` with `xds.tls`";
     "monitoringAddr" OtherName [] "`health.listen`, path `/metrics`";
-    "profile" Refused ["false"] "no profiles are served";
+    "profile" Refused ["false"] "profiles are off by default; admin.profile turns `/debug/profile` on";
     "caCertFile" OtherName [] "`xds.tls.clientCaFile`";
     "tlsCertFile" OtherName [] "`xds.tls.certFile`";
     "tlsKeyFile" OtherName [] "`xds.tls.keyFile`";

@@ -399,6 +399,7 @@ impl AdminBackend for LiveBackend {
             keeps_state: self.state.directory.is_some(),
             journal: self.state.stats(),
             tokens: sessions.tokens.as_ref().map(Tokens::counts),
+            spans: sessions.traces.as_ref().map(|traces| traces.results()).unwrap_or_default(),
             now: self.clock.now(),
             istio_names: config.metrics.istio_names.then_some(config.cluster_id.as_str()),
         })

@@ -1,4 +1,4 @@
-//! Adds changes of the served catalog to the timeline: services, endpoints, and their health; and what was removed to [`Removed`].
+//! Adds changes of the served catalog to the timeline: services, endpoints, and their health; and what was removed to `removed`.
 //!
 //! Started with the server. It compares generations as a subscriber of the catalog, apart from the task that wakes clients, so no client
 //! waits for it. The cost follows the change: groups of endpoints that two generations share are not walked. Generations within
@@ -15,12 +15,13 @@ use tributary_model::{
     AddressRef, EndpointGroup, EndpointSource, Health, Hostname, PortNumber, PortView, RegistryName,
     ServiceView,
 };
-use tributary_registry_api::Clock;
-use tributary_runtime::{ClusterScope, Handle, ScopeChange};
+use tributary_runtime::{ClusterScope, ScopeChange};
 
-use super::removed::{Address, Removals, Removed, RemovedEndpoint, RemovedHost};
-use super::timeline::{MOST_HOSTS, Timeline};
+use super::backend::LiveBackend;
+use super::removed::{Address, Removals, RemovedEndpoint, RemovedHost};
+use super::timeline::MOST_HOSTS;
 use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
+use crate::traces::Traces;
 
 /// Shortest time between two entries.
 const PACE: Duration = Duration::from_millis(100);
@@ -28,30 +29,33 @@ const PACE: Duration = Duration::from_millis(100);
 const MOST_REGISTRIES: usize = 3;
 
 /// Adds changes until the server stops.
-pub async fn run(
-    (handle, clock): (Handle, Arc<dyn Clock>),
-    timeline: Timeline,
-    removed: Removed,
-    stop: CancellationToken,
-) {
-    let mut changes = handle.subscribe(ClusterScope::All);
+pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
+    let mut changes = live.handle.subscribe(ClusterScope::All);
     loop {
         let change = tokio::select! {
             change = changes.next() => change,
             () = stop.cancelled() => None,
         };
         let Some(change) = change else { return };
-        let (began, at, now) = (Instant::now(), Timestamp::now(), clock.now());
+        let (began, at, now) = (Instant::now(), Timestamp::now(), live.clock.now());
         let compared = tokio::task::spawn_blocking(move || {
             let mut difference = Difference::of(&change);
             (std::mem::take(&mut difference.removals), difference.entry(change.generation))
         });
         if let Ok((removals, entry)) = compared.await {
-            removed.add(now, removals);
-            entry.into_iter().for_each(|entry| timeline.add(at, entry));
+            live.removed.add(now, removals);
+            entry
+                .into_iter()
+                .for_each(|entry| live.timeline.add(at, traced(entry, live.sessions.traces.as_deref())));
         }
         sleep_until(began + PACE).await;
     }
+}
+
+/// Names the trace of the change, if there is one.
+fn traced(entry: TimelineItem, traces: Option<&Traces>) -> TimelineItem {
+    let trace = entry.generation.zip(traces).and_then(|(generation, traces)| traces.id_of(generation));
+    TimelineItem { trace_id: trace.unwrap_or_default(), ..entry }
 }
 
 /// What changed between two generations.

@@ -18,6 +18,7 @@ use crate::document::registries::SourceItem;
 use crate::document::{ClusterItem, RegistryItem};
 use crate::reload::Reloads;
 use crate::tokens::TokenCounts;
+use crate::traces::SpanResults;
 
 /// Current state.
 pub struct State<'a> {
@@ -53,6 +54,8 @@ pub struct State<'a> {
     pub journal: Option<JournalStats>,
     /// Reviews of tokens; `None` if the server takes none.
     pub tokens: Option<TokenCounts>,
+    /// Spans of traces, by result.
+    pub spans: SpanResults,
     /// Time of the request.
     pub now: Mono,
     /// The config cluster, if names of Istio are served too.
@@ -97,6 +100,9 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
     out.push(Sample::new(m::XDS_INBOUND, &[], number(state.inbound as u64)));
     out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
+    let SpanResults { exported, failed, dropped } = state.spans;
+    let spans = [("exported", exported), ("failed", failed), ("dropped", dropped)];
+    out.extend(spans.map(|(result, count)| Sample::new(m::TRACE_SPANS, &[result], number(count))));
     super::process::add(&mut out);
     if let Some(config_cluster) = state.istio_names {
         super::istio_metrics::add(state, config_cluster, &mut out);

@@ -20,6 +20,7 @@ use super::counts::ServedCounts;
 use crate::document::clients::ClientTypeItem;
 use crate::document::{ClientItem, Filter, Page, short_name};
 use crate::tokens::Tokens;
+use crate::traces::Traces;
 
 /// Most bytes of sent resources that one answer decodes.
 pub const MAX_DECODED: usize = 64 << 20;
@@ -44,6 +45,8 @@ pub struct Sessions {
     pub draining: AtomicBool,
     /// Reviews of their tokens, if the server takes tokens.
     pub tokens: Option<Tokens<ServiceAccount>>,
+    /// Traces of changes, if they are on.
+    pub traces: Option<Arc<Traces>>,
 }
 
 /// Client that a request names.

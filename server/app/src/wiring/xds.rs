@@ -12,26 +12,31 @@ use tokio_util::sync::CancellationToken;
 use tributary_kube_client::LiveConnections;
 use tributary_model::{Catalog, CatalogChanges, ClusterId, Namespace, ObservedSince};
 use tributary_registry_api::Clock;
-use tributary_runtime::{Fanout, Handle};
+use tributary_runtime::{ChangeRecorder, Fanout, Handle};
 use tributary_xds::answers::PatchedAnswers;
+use tributary_xds::push_recorder::PushRecorder;
 use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::{DebugAccess, DeferredServer, Limits, XdsServer};
 
 use super::certificates::Certificates;
 use super::tokens::ServedClusters;
 use crate::admin::listener::cannot_bind;
+use crate::config::traces::TraceSettings;
 use crate::config::{Config, Loaded};
+use crate::environment::Environment;
 use crate::exit::CommandError;
 use crate::ops::counts::ServedCounts;
 use crate::ops::sessions::Sessions;
 use crate::reload::Running;
 use crate::tokens::Tokens;
+use crate::traces::Traces;
 
 /// xDS server before its port is bound.
 pub struct Xds {
     tls: Option<Certificates>,
     later: DeferredServer,
     served: Arc<ServedCounts>,
+    traces: Option<Arc<Traces>>,
 }
 
 /// Bound xDS address.
@@ -49,15 +54,19 @@ pub struct Serving {
 }
 
 impl Xds {
-    /// Reads certificates.
-    pub fn build(loaded: &Loaded) -> Result<Self, CommandError> {
+    /// Reads certificates, and prepares traces if they are on.
+    pub fn build(loaded: &Loaded, env: &Environment) -> Result<Self, CommandError> {
         let tls = Certificates::of(loaded)?;
-        Ok(Self { tls, later: DeferredServer::default(), served: Arc::default() })
+        let settings = TraceSettings::of(&loaded.config.traces, env)
+            .map_err(|(field, why)| CommandError::config(format!("{field}: {why}")))?;
+        let traces = settings.map(|settings| Traces::new(&settings, &super::host_name())).transpose()?;
+        let traces = traces.map(Arc::new);
+        Ok(Self { tls, later: DeferredServer::default(), served: Arc::default(), traces })
     }
     /// Wakes the sessions of the server that starts later; before that there are none.
     #[must_use]
     pub fn fanout(&self) -> Arc<dyn Fanout> {
-        Arc::new(Woken(self.later.clone(), Arc::clone(&self.served)))
+        Arc::new(Woken(self.later.clone(), Arc::clone(&self.served), self.traces.clone()))
     }
     /// Serves the bound address. `epoch` is the start of the process's clock.
     pub fn start(
@@ -84,6 +93,7 @@ impl Xds {
             .limits(limits(&config))
             .cluster(ClusterId::new(&config.cluster_id).ok())
             .epoch(epoch)
+            .recorder(self.traces.clone().map(|traces| traces as Arc<dyn PushRecorder>))
             .seed(u64::from(std::process::id()))
             .build();
         // Set before the listener serves, so that no session misses a generation.
@@ -99,6 +109,7 @@ impl Xds {
             handle: handle.clone(),
             clock: Arc::clone(clock),
             draining: AtomicBool::new(false),
+            traces: self.traces,
             tokens,
         });
         let stop = CancellationToken::new();
@@ -158,7 +169,7 @@ impl CatalogSource for Source {
 }
 
 /// View of the sessions, and of the counts for metrics, for the runtime.
-struct Woken(DeferredServer, Arc<ServedCounts>);
+struct Woken(DeferredServer, Arc<ServedCounts>, Option<Arc<Traces>>);
 
 impl Fanout for Woken {
     fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) {
@@ -167,5 +178,8 @@ impl Fanout for Woken {
     }
     fn is_writing(&self) -> bool {
         self.0.is_writing()
+    }
+    fn recorder(&self) -> Option<Arc<dyn ChangeRecorder>> {
+        self.2.clone().map(|traces| traces as Arc<dyn ChangeRecorder>)
     }
 }

@@ -3,7 +3,7 @@
 use crate::world::{LONG, World, file_registry, mk_entry, mk_folder, put};
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
-use tributary_app::admin::{AdminBackend as _, metrics};
+use tributary_app::admin::AdminBackend as _;
 use tributary_app::cli::Server;
 use tributary_app::exit::Exit;
 use tributary_app::ops::counts::RegistryCounts;

@@ -21,6 +21,7 @@
 {{- $_ := set $config "xds" $xds -}}
 {{- $admin := dict "listen" (printf "127.0.0.1:%d" (int .Values.admin.port)) -}}
 {{- if .Values.admin.remote.enabled -}}{{- $_ := set $admin "remote" (include "tributary.remoteAdmin" . | fromYaml) -}}{{- end -}}
+{{- if .Values.admin.profile -}}{{- $_ := set $admin "profile" true -}}{{- end -}}
 {{- $_ := set $config "admin" $admin -}}
 {{- $_ := set $config "health" (dict "listen" (printf "%s:%d" .Values.listenAddress (int .Values.health.port))) -}}
 {{- $_ := set $config "drain" (dict "timeout" (printf "%ds" (int .Values.drainSeconds))) -}}

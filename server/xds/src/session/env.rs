@@ -10,6 +10,7 @@ use super::remembered_clients::Remembered;
 use crate::answers::{ClientClassKey, ClientClasses, ResourceProvider, Subscription, Subscriptions};
 use crate::client::Selections;
 use crate::counters::Counters;
+use crate::push_recorder::PushRecorder;
 
 /// State that all sessions of a server share.
 pub struct Env {
@@ -29,6 +30,8 @@ pub struct Env {
     pub counters: Arc<Counters>,
     /// A write that takes longer ends its stream.
     pub stuck: Duration,
+    /// Receiver of responses and answers, if changes are traced.
+    pub recorder: Option<Arc<dyn PushRecorder>>,
     nonces: AtomicU64,
 }
 
@@ -44,6 +47,7 @@ impl Env {
             remembered: Remembered::default(),
             counters,
             stuck,
+            recorder: None,
             nonces: AtomicU64::new(0),
         }
     }

@@ -1,6 +1,7 @@
 //! Builds responses: an own head for each stream, then bytes that streams with equal sets share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tributary_model::{EncodedResource, Mono};
@@ -64,7 +65,7 @@ impl Session {
         kind: ResourceType,
         to: &ClientSnapshot,
         payload: Payload,
-        now: Mono,
+        (now, began): (Mono, Option<Duration>),
     ) -> Outgoing {
         let nonce = self.env.nonce();
         self.record_sent(kind, &payload);
@@ -76,6 +77,7 @@ impl Session {
         self.env.counters.pushes.converged(kind, self.round_observed, now);
         let sent = Sent { nonce, version, generation: to.catalog.generation, at: now };
         self.record(kind, to, &payload, (&sent, &rope), &carried);
+        self.trace_sent(kind, (&sent, &carried), rope.len(), began);
         self.state(kind).acks.sent(sent, carried);
         self.update_gauges(kind);
         Outgoing { kind, nonce, rope }

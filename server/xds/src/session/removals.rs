@@ -181,7 +181,7 @@ impl Session {
             Variant::Delta => Payload::Removed(names),
             Variant::Sotw => Payload::Whole(self.whole(&to, kind, &watch)),
         };
-        Some(self.emit(kind, &to, payload, now))
+        Some(self.emit(kind, &to, payload, (now, None)))
     }
     pub(super) fn empty(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
         let kind = ResourceType::Endpoints;
@@ -193,6 +193,6 @@ impl Session {
         let current =
             |name: &Arc<str>| to.one(&self.env, kind, name).unwrap_or_else(|| empty_assignment(name));
         let resources: Vec<_> = names.map(current).collect();
-        (!resources.is_empty()).then(|| self.emit(kind, &to, Payload::Some(resources), now))
+        (!resources.is_empty()).then(|| self.emit(kind, &to, Payload::Some(resources), (now, None)))
     }
 }

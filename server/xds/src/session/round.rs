@@ -234,7 +234,7 @@ impl Session {
     /// Builds the response of one type: what changed, what was requested, and any reply that is due.
     fn respond(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
         let to = Arc::clone(&round.to);
-        let first = !std::mem::replace(&mut round.moved[kind], true);
+        let (began, first) = (self.traced_now(), !std::mem::replace(&mut round.moved[kind], true));
         self.align(kind);
         let mut changes = if first { self.changes(round, kind) } else { Changes::default() };
         let env = Arc::clone(&self.env);
@@ -256,7 +256,7 @@ impl Session {
             self.note_forced(&requested, &changes);
         }
         let payload = self.payload(round, kind, whole, due, must_reply, changes)?;
-        Some(self.emit(kind, &to, payload, now))
+        Some(self.emit(kind, &to, payload, (now, began)))
     }
     /// Maps held versions to the names that are subscribed now.
     fn align(&mut self, kind: ResourceType) {

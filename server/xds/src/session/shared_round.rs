@@ -66,6 +66,7 @@ impl Session {
             self.count(kind, &response.carried, out.len() - before);
             env.counters.pushes.converged(kind, self.round_observed, now);
             let sent = Sent { nonce, version: Arc::clone(&response.version), generation, at: now };
+            self.trace_sent(kind, (&sent, &response.carried), out.len() - before, None);
             self.state(kind).acks.sent(sent, response.carried.clone());
             self.update_gauges(kind);
         }

@@ -19,6 +19,7 @@ use super::{ads, connection};
 use crate::answers::ResourceProvider;
 use crate::counters::Counters;
 use crate::interest::InterestIndex;
+use crate::push_recorder::PushRecorder;
 use crate::session::{Env, STUCK};
 use crate::source::{CatalogSource, ClientFacts};
 use crate::table::ClientTable;
@@ -134,6 +135,7 @@ pub struct XdsServerBuilder {
     cluster: Option<ClusterId>,
     debug: Option<DebugAccess>,
     tokens: Option<Arc<dyn TokenReviewer>>,
+    recorder: Option<Arc<dyn PushRecorder>>,
     epoch: Instant,
     seed: u64,
 }
@@ -164,6 +166,11 @@ impl XdsServerBuilder {
     pub fn tokens(self, reviewer: Arc<dyn TokenReviewer>) -> Self {
         Self { tokens: Some(reviewer), ..self }
     }
+    /// Sets the receiver of responses that carry changes, and of their answers.
+    #[must_use]
+    pub fn recorder(self, recorder: Option<Arc<dyn PushRecorder>>) -> Self {
+        Self { recorder, ..self }
+    }
     /// Sets the start of running time, which the whole process shares.
     #[must_use]
     pub fn epoch(self, epoch: Instant) -> Self {
@@ -177,7 +184,9 @@ impl XdsServerBuilder {
     /// Builds the server; it does not listen yet.
     #[must_use]
     pub fn build(self) -> XdsServer {
-        let env = Arc::new(Env::new(self.answers, Arc::new(Counters::default()), self.limits.stuck));
+        let mut env = Env::new(self.answers, Arc::new(Counters::default()), self.limits.stuck);
+        env.recorder = self.recorder;
+        let env = Arc::new(env);
         let shared = Arc::new(Shared {
             env,
             source: self.source,
@@ -227,6 +236,7 @@ impl XdsServer {
             cluster: None,
             debug: None,
             tokens: None,
+            recorder: None,
             epoch: Instant::now(),
             seed: 0,
         }

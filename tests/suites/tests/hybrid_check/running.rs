@@ -116,7 +116,8 @@ async fn settled(
     expected: impl Fn(&crate::checked::Checked) -> Result<()>,
 ) -> Result<()> {
     let began = std::time::Instant::now();
-    let r = eventually("the result of the check", LATER, || async { expected(&after(server, more).await?) }).await;
+    let r = eventually("the result of the check", LATER, || async { expected(&after(server, more).await?) })
+        .await;
     eprintln!("STEP {:?}", began.elapsed());
     r
 }

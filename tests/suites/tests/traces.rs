@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 use tokio::net::TcpListener;
 use tributary_suites::ads::{EDS, node};
 use tributary_suites::{
@@ -26,9 +25,10 @@ fn config(place: &Files, files: &Files, lines: &str) -> Result<PathBuf> {
     Ok(place.path().join("config.yaml"))
 }
 
-async fn generation(server: &TestServer) -> Result<Value> {
+/// Returns the generation of the served catalog.
+async fn generation(server: &TestServer) -> Result<String> {
     let list = http_client::get_json(server.admin(), "/debug/services").await?;
-    Ok(list["metadata"]["generation"].clone())
+    Ok(list["metadata"]["resourceVersion"].as_str().context("no generation")?.to_owned())
 }
 
 /// Waits until the endpoints of the host are this one.
@@ -63,7 +63,7 @@ async fn change_of_a_file_is_one_trace_to_the_acknowledgement_of_envoy() -> Resu
     serves(port, &first).await?;
     files.put("a.yaml", &Entry::http(HOST, port).at(second.addr()).yaml())?;
     serves(port, &second).await?;
-    let generation = generation(&server).await?.to_string();
+    let generation = generation(&server).await?;
     let chain = eventually("the acknowledgement of Envoy", SOON, || async {
         let spans = collector.spans();
         let ack = spans.iter().find(|span| {

@@ -81,7 +81,7 @@ async fn change_is_one_trace_from_its_source_to_the_answers() {
     assert_eq!(names(&acks), ["ack", "ack"]);
     let list = world.run("get endpoints -o json").await.out;
     let list: serde_json::Value = serde_json::from_str(&list).unwrap();
-    let generation = list["metadata"]["generation"].to_string();
+    let generation = list["metadata"]["resourceVersion"].as_str().unwrap();
     for span in push.iter().chain(&acks) {
         assert_eq!(span.attributes["tributary.generation"], generation, "{span:?}");
         assert_eq!((&span.trace, &span.error), (&push[0].trace, &None), "{span:?}");
@@ -141,7 +141,5 @@ async fn collector_that_is_gone_costs_spans_alone() {
 async fn traces_are_off_by_default() {
     let (_folders, world) = mk_world("").await;
     assert!(world.server.live().sessions.traces.is_none());
-    let config = world.run("config default").await.out;
-    assert!(config.contains("enabled: false"), "{config}");
     world.server.stop().await;
 }

@@ -127,7 +127,7 @@ impl Http {
     pub fn base(&self) -> &str {
         &self.base
     }
-    /// Sends a request and returns the body; a status other than success is an error. An error does not name the server: it says what
+    /// Sends a request and returns the body; a status other than success is an error. An error does not name the server: it states what
     /// the server did, and [`of_server`] adds the name.
     pub async fn send(&self, request: &Request<'_>) -> Result<Bytes, CommandError> {
         match receive(self.built(request).timeout(request.limit)).await {

@@ -253,10 +253,10 @@ async fn archive_of_a_server_that_is_silent_has_notes() {
 /// Requires that no line has an address or a code twice.
 fn once(text: &str) {
     for line in text.lines() {
-        let words = line.split(|c: char| c.is_whitespace() || "()[],;".contains(c));
-        let words = words.map(|word| word.trim_end_matches(':').trim_start_matches("http://"));
-        let is_code = |word: &str| word.starts_with("TRB") || word.contains("127.0.0.1");
-        let mut all: Vec<&str> = words.filter(|word| is_code(word)).collect();
+        let parts = line.split(|c: char| c.is_whitespace() || "()[],;".contains(c));
+        let parts = parts.map(|part| part.trim_end_matches(':').trim_start_matches("http://"));
+        let is_code = |part: &str| part.starts_with("TRB") || part.contains("127.0.0.1");
+        let mut all: Vec<&str> = parts.filter(|part| is_code(part)).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

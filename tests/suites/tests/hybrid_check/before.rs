@@ -73,7 +73,7 @@ async fn remotes(site: &Site, good: &Value) -> Result<()> {
     changed(site, good, |config| config["remotes"] = json!({"directory": folder}), red).await
 }
 
-/// A CustomResourceDefinition is missing: the check passes, and says so.
+/// A CustomResourceDefinition is missing: the check passes, with a note.
 async fn kinds(site: &Site, good: &Value) -> Result<()> {
     let gateways = Named {
         api_version: "apiextensions.k8s.io/v1".to_owned(),

@@ -48,10 +48,10 @@ impl Checked {
             let object = &finding["object"];
             let line =
                 [&object["kind"], &object["name"], &finding["message"], &finding["code"]].map(part).join(" ");
-            let words = line.split(|c: char| c.is_whitespace() || "()[],;/".contains(c));
-            let words = words.map(|word| word.trim_end_matches(':'));
-            let is_code = |word: &str| word.starts_with("TRB") || word.starts_with("127.0.0.1:");
-            let mut all: Vec<&str> = words.filter(|word| is_code(word)).collect();
+            let parts = line.split(|c: char| c.is_whitespace() || "()[],;/".contains(c));
+            let parts = parts.map(|part| part.trim_end_matches(':'));
+            let is_code = |part: &str| part.starts_with("TRB") || part.starts_with("127.0.0.1:");
+            let mut all: Vec<&str> = parts.filter(|part| is_code(part)).collect();
             let count = all.len();
             all.sort_unstable();
             all.dedup();

@@ -34,7 +34,7 @@ async fn each_difference_of_replicas_is_red() -> Result<()> {
     })
     .await?;
 
-    // another folder is another configuration, too
+    // the folder is a part of the configuration
     let folder = ("replicas-config", "`registries` differs");
     let differs = checked(&[at(&first), at(&more)]).await?;
     differs.is_red(&[("replicas-content", "2 services and 2 endpoints on "), folder])?;

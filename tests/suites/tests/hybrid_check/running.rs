@@ -48,7 +48,7 @@ async fn sides(server: &TestServer) -> Result<()> {
     check(&["--server", &at]).await?.is_red(&[("server-clock", "s apart; synchronize both clocks")])
 }
 
-/// The clock of the API server is another one.
+/// The clock of the API server is five minutes ahead.
 async fn clocks(server: &TestServer, front: &Front) -> Result<()> {
     front.set(Changes { seconds: 300, ..Changes::default() });
     settled(server, &["--connect"], |found| found.is_red(&[("cluster-clocks", "s apart")])).await?;

@@ -128,7 +128,7 @@ async fn fill(server: &Server, size: Size, world: &World) -> Result<Source> {
     // the timeline compares generations once the clients are served
     let mut last = live.timeline.last();
     let is_noted = || {
-        let entries = live.timeline.read(None, None, 1_000).items;
+        let entries = live.timeline.read((None, None), None, 1_000).items;
         entries.iter().any(|entry| entry.generation == Some(live.handle.catalog().generation))
     };
     while !is_noted() {

@@ -24,7 +24,8 @@ async fn each_fault_of_a_running_server_is_red() -> Result<()> {
     std::fs::create_dir(&remotes)?;
     let mut config = site.document(&site.authority.server("xds")?)?;
     config["registries"][0]["kubeconfig"] = json!(kubeconfig);
-    config["remotes"] = json!({"directory": remotes, "allowServerCidrs": ["127.0.0.0/8"]});
+    config["remotes"] =
+        json!({"directory": remotes, "allowServerCidrs": ["127.0.0.0/8"], "leaveGrace": "1s", "drain": "1s"});
     let server = site.serve(&site.write(&config)?).await?;
     after(&server, &["--wait", "60s", "--connect"]).await?.is_green().context("without a fault")?;
 
@@ -115,9 +116,5 @@ async fn settled(
     more: &[&str],
     expected: impl Fn(&crate::checked::Checked) -> Result<()>,
 ) -> Result<()> {
-    let began = std::time::Instant::now();
-    let r = eventually("the result of the check", LATER, || async { expected(&after(server, more).await?) })
-        .await;
-    eprintln!("STEP {:?}", began.elapsed());
-    r
+    eventually("the result of the check", LATER, || async { expected(&after(server, more).await?) }).await
 }

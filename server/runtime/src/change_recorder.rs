@@ -25,7 +25,7 @@ pub struct Publication {
     pub batches: Vec<AppliedBatch>,
     /// Number of further batches.
     pub more: usize,
-    /// Start of the first batch, or of the publication if there is none.
+    /// Start of the first batch; without one, of the publication.
     pub began: Duration,
     /// Time after the publication.
     pub ended: Duration,

@@ -8,6 +8,9 @@ use crate::args::ProfileArgs;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
+/// How long a busy server may take to look the names of functions up.
+const SYMBOLS: Duration = Duration::from_secs(30);
+
 /// Runs the command.
 pub async fn run(
     args: &ProfileArgs,
@@ -17,7 +20,7 @@ pub async fn run(
     let server = Server::find(&args.server, env)?;
     server.require_one().await?;
     let seconds = args.seconds.to_string();
-    let held = Duration::from_secs(args.seconds);
+    let held = Duration::from_secs(args.seconds) + SYMBOLS;
     let profile = server.get_held(held, "/debug/profile", &[("seconds", Some(&seconds))]).await?;
     write(&args.output, &profile)?;
     let (path, bytes) = (args.output.display(), profile.len());

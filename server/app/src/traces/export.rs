@@ -24,7 +24,6 @@ use super::SpanCounts;
 use super::span::{Span, SpanId, TraceId, Value};
 use crate::config::traces::TraceSettings;
 use crate::exit::CommandError;
-use crate::serve::install_crypto;
 
 /// Most spans of a request.
 const BATCH: usize = 512;
@@ -141,7 +140,6 @@ fn resource(name: &str) -> Resource {
 }
 
 fn client(settings: &TraceSettings) -> Result<Client, CommandError> {
-    install_crypto();
     let wrong = |why: String| CommandError::config(format!("no client for traces can be created: {why}"));
     let builder = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(settings.timeout);
     let builder = match &settings.certificate {

@@ -28,6 +28,7 @@ use crate::exit::CommandError;
 use crate::ops::counts::ServedCounts;
 use crate::ops::sessions::Sessions;
 use crate::reload::Running;
+use crate::serve::install_crypto;
 use crate::tokens::Tokens;
 use crate::traces::Traces;
 
@@ -59,8 +60,12 @@ impl Xds {
         let tls = Certificates::of(loaded)?;
         let settings = TraceSettings::of(&loaded.config.traces, env)
             .map_err(|(field, why)| CommandError::config(format!("{field}: {why}")))?;
-        let traces = settings.map(|settings| Traces::new(&settings, &super::host_name())).transpose()?;
-        let traces = traces.map(Arc::new);
+        let start = |settings: TraceSettings| {
+            // the client that sends them prepares TLS
+            install_crypto();
+            Traces::new(&settings, &super::host_name()).map(Arc::new)
+        };
+        let traces = settings.map(start).transpose()?;
         Ok(Self { tls, later: DeferredServer::default(), served: Arc::default(), traces })
     }
     /// Wakes the sessions of the server that starts later; before that there are none.

@@ -162,8 +162,8 @@ impl Traces {
         self.pass_on(&mut made, &spans);
     }
     fn pass_on(&self, made: &mut Vec<Span>, spans: &mpsc::Sender<Span>) {
-        let lost = made.drain(..).map(|span| spans.try_send(span)).filter(Result::is_err);
-        self.counts.dropped.fetch_add(lost.count() as u64, Relaxed);
+        let lost: u64 = made.drain(..).map(|span| u64::from(spans.try_send(span).is_err())).sum();
+        self.counts.dropped.fetch_add(lost, Relaxed);
     }
 }
 

@@ -5,9 +5,10 @@
 //! to a route that is not open.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Whether a connection has proved itself, set on every request by the listener.
@@ -55,7 +56,7 @@ impl Connections {
     }
     /// Takes a seat, that of the oldest unproven connection if there is no free one; `None` if all have proved themselves.
     pub(super) fn enter(self: &Arc<Self>) -> Option<Seat> {
-        let mut all = self.lock();
+        let mut all = self.all.lock();
         if all.seats.len() >= self.most {
             let oldest =
                 all.seats.iter().find(|(_, (proof, _))| !proof.is_given()).map(|(number, _)| *number)?;
@@ -69,14 +70,11 @@ impl Connections {
         all.seats.insert(number, (proof.clone(), evicted.clone()));
         Some(Seat { connections: Arc::clone(self), number, proof, evicted })
     }
-    fn lock(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.connections.lock().seats.remove(&self.number);
+        self.connections.all.lock().seats.remove(&self.number);
     }
 }
 

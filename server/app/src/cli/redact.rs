@@ -73,7 +73,7 @@ fn is_secret(name: &str) -> bool {
     let of_header = ["token", "password", "passwd", "secret", "api-key", "api_key", "apikey"];
     let lower = name.to_ascii_lowercase();
     let ends = |end: &&str| lower.ends_with(*end) && lower.len() > end.len();
-    of_header.iter().any(|end| ends(&end)) || NAMES.as_ref().is_some_and(|names| names.is_match(name))
+    of_header.iter().any(ends) || NAMES.as_ref().is_some_and(|names| names.is_match(name))
 }
 
 /// Returns the text without what looks like a secret.

@@ -26,7 +26,7 @@ fn published(generation: u64, registries: &[&str], at: u64) -> Event {
         lists: n > 0,
     };
     let batches: Vec<_> = registries.iter().enumerate().map(batch).collect();
-    let began = batches.first().map_or(ms(at), |first| first.applied);
+    let began = batches.first().map_or_else(|| ms(at), |first| first.applied);
     Event::Published(Publication { generation, batches, more: 0, began, ended: ms(at) })
 }
 

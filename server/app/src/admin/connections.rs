@@ -1,6 +1,6 @@
 //! Connections of one listener, bounded in number.
 //!
-//! `listener` takes a seat for each accepted connection. When all are taken, the oldest connection that has not proved itself makes way, so
+//! `listener` takes a slot for each accepted connection. When all are taken, the oldest connection that has not proved itself makes way, so
 //! that peers without credentials cannot keep operators out. `access` marks a connection as proven with the first request that it admits
 //! to a route that is not open.
 
@@ -25,7 +25,7 @@ impl Proof {
     }
 }
 
-/// Seats of a listener.
+/// Slots of a listener.
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
@@ -36,12 +36,12 @@ pub(super) struct Connections {
 struct All {
     next: u64,
     /// By number, which is the order of acceptance.
-    seats: BTreeMap<u64, (Proof, CancellationToken)>,
+    slots: BTreeMap<u64, (Proof, CancellationToken)>,
 }
 
-/// Seat of an open connection; dropping it frees the seat.
+/// Slot of an open connection; dropping it frees the slot.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     connections: Arc<Connections>,
     number: u64,
     /// Whether the connection has proved itself.
@@ -54,27 +54,27 @@ impl Connections {
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, all: Mutex::default() })
     }
-    /// Takes a seat, that of the oldest unproven connection if there is no free one; `None` if all have proved themselves.
-    pub(super) fn enter(self: &Arc<Self>) -> Option<Seat> {
+    /// Takes a slot, that of the oldest unproven connection if there is no free one; `None` if all have proved themselves.
+    pub(super) fn enter(self: &Arc<Self>) -> Option<Slot> {
         let mut all = self.all.lock();
-        if all.seats.len() >= self.most {
+        if all.slots.len() >= self.most {
             let oldest =
-                all.seats.iter().find(|(_, (proof, _))| !proof.is_given()).map(|(number, _)| *number)?;
-            if let Some((_, evicted)) = all.seats.remove(&oldest) {
+                all.slots.iter().find(|(_, (proof, _))| !proof.is_given()).map(|(number, _)| *number)?;
+            if let Some((_, evicted)) = all.slots.remove(&oldest) {
                 evicted.cancel();
             }
         }
         let (proof, evicted) = (Proof::default(), CancellationToken::new());
         let number = all.next;
         all.next += 1;
-        all.seats.insert(number, (proof.clone(), evicted.clone()));
-        Some(Seat { connections: Arc::clone(self), number, proof, evicted })
+        all.slots.insert(number, (proof.clone(), evicted.clone()));
+        Some(Slot { connections: Arc::clone(self), number, proof, evicted })
     }
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.connections.all.lock().seats.remove(&self.number);
+        self.connections.all.lock().slots.remove(&self.number);
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
         third.proof.give();
         assert!(connections.enter().is_none(), "proven connections stay");
         drop(second);
-        assert!(connections.enter().is_none(), "an evicted connection has no seat to free");
+        assert!(connections.enter().is_none(), "an evicted connection has no slot to free");
         drop(first);
         let fourth = connections.enter().unwrap();
         assert!(!third.evicted.is_cancelled() && !fourth.evicted.is_cancelled());

@@ -18,7 +18,7 @@ use tower::Service as _;
 use tributary_xds::transport::tls::{self, Tls};
 
 use super::access::Peer;
-use super::connections::{Connections, Seat};
+use super::connections::{Connections, Slot};
 use super::remote::PeerNames;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
@@ -66,12 +66,12 @@ impl Listener {
                 continue;
             };
             // Beyond the bound a connection is closed at once.
-            let Some(seat) = connections.enter() else { continue };
+            let Some(slot) = connections.enter() else { continue };
             let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
             tasks.spawn(async move {
                 tokio::select! {
-                    () = seat.evicted.cancelled() => {}
-                    () = accepted_connection((stream, peer), tls, router, (&seat, stop)) => {}
+                    () = slot.evicted.cancelled() => {}
+                    () = accepted_connection((stream, peer), tls, router, (&slot, stop)) => {}
                 }
             });
         }
@@ -101,10 +101,10 @@ async fn accepted_connection(
     (stream, peer): (TcpStream, SocketAddr),
     tls: Option<Arc<Tls>>,
     router: Router,
-    (seat, stop): (&Seat, CancellationToken),
+    (slot, stop): (&Slot, CancellationToken),
 ) {
     let Some(tls) = tls else {
-        return connection(stream, (peer, PeerNames::default()), router, (seat, stop)).await;
+        return connection(stream, (peer, PeerNames::default()), router, (slot, stop)).await;
     };
     let accept = TlsAcceptor::from(tls.current()).accept(stream);
     let accepted = tokio::select! {
@@ -114,16 +114,16 @@ async fn accepted_connection(
     let Ok(Ok(stream)) = accepted else { return };
     let chain = stream.get_ref().1.peer_certificates();
     let names = chain.and_then(|chain| chain.first()).map(tls::names).unwrap_or_default();
-    connection(stream, (peer, PeerNames(names.into())), router, (seat, stop)).await;
+    connection(stream, (peer, PeerNames(names.into())), router, (slot, stop)).await;
 }
 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     (peer, names): (SocketAddr, PeerNames),
     router: Router,
-    (seat, stop): (&Seat, CancellationToken),
+    (slot, stop): (&Slot, CancellationToken),
 ) {
-    let proof = seat.proof.clone();
+    let proof = slot.proof.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(names.clone());

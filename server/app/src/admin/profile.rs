@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
@@ -20,21 +20,24 @@ pub const DEFAULT: u64 = 10;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileQuery {
-    seconds: Option<u64>,
+    seconds: Option<String>,
 }
 
 /// Takes a profile.
-pub async fn cpu(State(shared): State<Shared>, params: Params<ProfileQuery>) -> Response {
+pub async fn cpu(method: Method, State(shared): State<Shared>, params: Params<ProfileQuery>) -> Response {
     if !shared.profiles {
         let why = "profiles are off; set admin.profile in the configuration and restart the server";
         return problem(StatusCode::FORBIDDEN, None, why);
     }
     let seconds = match params {
-        Ok(Query(ProfileQuery { seconds })) => seconds.unwrap_or(DEFAULT),
+        Ok(Query(ProfileQuery { seconds })) => seconds.map_or(Some(DEFAULT), |text| text.parse().ok()),
         Err(e) => return refuse(&e.body_text()),
     };
-    if !SECONDS.contains(&seconds) {
-        return refuse(&format!("`seconds` must be from {} to {}", SECONDS.start(), SECONDS.end()));
+    let Some(seconds) = seconds.filter(|seconds| SECONDS.contains(seconds)) else {
+        return refuse(&format!("`seconds` must be a number from {} to {}", SECONDS.start(), SECONDS.end()));
+    };
+    if method == Method::HEAD {
+        return StatusCode::OK.into_response();
     }
     tracing::info!(seconds, "CPU profile requested");
     let taken = tokio::select! {

@@ -21,9 +21,18 @@ pub struct RbacPrintArgs {
     pub account: String,
     /// Name of the roles. Outside of a system namespace other than tributary-system it is NAMESPACE:NAME, so that servers of
     /// several namespaces share no role
-    #[arg(long, value_name = "NAME", default_value = "tributary")]
+    #[arg(long, value_name = "NAME", default_value = "tributary", value_parser = role_name)]
     pub name: String,
     /// Flags that `serve` runs with.
     #[command(flatten)]
     pub serve: ServeArgs,
+}
+
+/// Checks the name of a role, which a path of the API server has.
+fn role_name(text: &str) -> Result<String, String> {
+    let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'.' | b':');
+    if text.is_empty() || text.len() > 253 || !text.bytes().all(allowed) {
+        return Err("use up to 253 lower-case letters, digits, `-`, `.` and `:`".to_owned());
+    }
+    Ok(text.to_owned())
 }

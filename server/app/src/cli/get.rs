@@ -98,7 +98,13 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
         console.note(&format!("{more} more are not shown; {advice}"));
     }
     if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {
-        console.note(&format!("no {what}"));
+        console.note(&match (args.what, &args.host) {
+            (Resource::Timeline, Some(host)) => {
+                format!("no change of {host} is in the timeline; `tributary get services` lists hosts")
+            }
+            (Resource::Timeline, None) => "no change is in the timeline".to_owned(),
+            _ => format!("no {what}"),
+        });
         if args.what == Resource::Merges {
             console.note("only a configuration with `merge: {byName: report}` or `on` finds them");
         }

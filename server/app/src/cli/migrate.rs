@@ -166,19 +166,26 @@ impl Place {
     /// Returns the only Deployment, or that of a revision.
     fn only(&self, mut found: Vec<Value>, revision: Option<&str>) -> Result<Value, CommandError> {
         let Self { name, what, otherwise } = self;
-        let revisions: Vec<&str> =
-            found.iter().map(|one| Istiod::revision_of(one).unwrap_or("none")).collect();
+        let revisions: Vec<String> = found.iter().map(|one| Istiod::revision_of(one).to_owned()).collect();
+        let revisions = revisions.join(", ");
         let with = revision.map(|revision| format!(" with revision {revision}")).unwrap_or_default();
-        let several =
-            format!("{name} has more than one {what}{with}; their revisions are {}", revisions.join(", "));
-        if revision.is_some() {
+        if let Some(revision) = revision {
             found.retain(|one| Istiod::revision_of(one) == revision);
         }
         let end = |exit, why, next: &str| CommandError { exit, ..CommandError::plain(why).next(next) };
         match (found.pop(), found.len()) {
             (Some(one), 0) => Ok(one),
-            (None, _) => Err(end(Exit::NotFound, format!("{name} has no {what}{with}"), otherwise)),
-            (Some(_), _) => Err(end(Exit::Usage, several, "name one with --revision")),
+            (None, _) if revisions.is_empty() => {
+                Err(end(Exit::NotFound, format!("{name} has no {what}"), otherwise))
+            }
+            (None, _) => {
+                let why = format!("{name} has no {what}{with}; its revisions are {revisions}");
+                Err(end(Exit::NotFound, why, "name one of them with --revision"))
+            }
+            (Some(_), _) => {
+                let why = format!("{name} has more than one {what}{with}; their revisions are {revisions}");
+                Err(end(Exit::Usage, why, "name one with --revision"))
+            }
         }
     }
 }

@@ -21,6 +21,18 @@ struct Versions {
     client: VersionDocument,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     servers: Vec<ServerVersion>,
+    /// Servers that did not answer, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    silent: Vec<SilentServer>,
+}
+
+/// Server without an answer.
+#[derive(Debug, Serialize)]
+struct SilentServer {
+    /// Its address, as `--server` takes it.
+    server: String,
+    /// Why there is no answer.
+    silent: String,
 }
 
 /// Version of one server.
@@ -39,12 +51,18 @@ pub async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let servers = if args.client { Vec::new() } else { Server::replicas(&args.server, env).await? };
-    let mut versions = Versions { client: VersionDocument::own("", None), servers: Vec::new() };
+    let client = VersionDocument::own("", None);
+    let mut versions = Versions { client, servers: Vec::new(), silent: Vec::new() };
     let mut failures = Vec::new();
     for (server, answer) in join_all(servers.iter().map(|server| of(server).boxed())).await {
         match answer {
             Ok(version) => versions.servers.push(ServerVersion { server, version }),
-            Err(failure) => failures.push((server, failure)),
+            Err(failure) => {
+                versions
+                    .silent
+                    .push(SilentServer { server: server.clone(), silent: failure.message.clone() });
+                failures.push((server, failure));
+            }
         }
     }
     console.data(&match args.output {

@@ -87,6 +87,7 @@ impl TraceSettings {
             );
             return wrong(&name, why);
         }
+        headers(env)?;
         Ok(Some(Self {
             endpoint,
             share: share(config, env)?,
@@ -154,6 +155,19 @@ fn share(config: &TracesConfig, env: &Environment) -> Result<f64, Fault> {
             Err(("OTEL_TRACES_SAMPLER".to_owned(), why))
         }
     }
+}
+
+/// Checks the headers, which the library reads and ignores where they are malformed. No value is repeated: it may be a secret.
+fn headers(env: &Environment) -> Result<(), Fault> {
+    let Some((name, text)) = specific(env, "HEADERS") else { return Ok(()) };
+    let is_header = |pair: &str| {
+        let Some((header, _)) = pair.split_once('=') else { return false };
+        http::HeaderName::from_bytes(header.trim().as_bytes()).is_ok()
+    };
+    let wrong = text.split(',').filter(|pair| !pair.trim().is_empty()).position(|pair| !is_header(pair));
+    wrong.map_or(Ok(()), |at| {
+        Err((name, format!("part {} is not NAME=VALUE; separate parts by commas", at + 1)))
+    })
 }
 
 fn timeout(env: &Environment) -> Result<Duration, Fault> {
@@ -224,6 +238,12 @@ mod tests {
             (on(None), ("OTEL_EXPORTER_OTLP_ENDPOINT", "c?key=s3cr3t"), "OTEL_EXPORTER_OTLP_ENDPOINT"),
             (on(None), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "OTEL_EXPORTER_OTLP_PROTOCOL"),
             (on(None), ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"), "OTEL_EXPORTER_OTLP_TIMEOUT"),
+            (on(None), ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,no s3cr3t"), "OTEL_EXPORTER_OTLP_HEADERS"),
+            (
+                on(None),
+                ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a b=s3cr3t"),
+                "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            ),
             (on(None), ("OTEL_TRACES_SAMPLER", "jaeger_remote"), "OTEL_TRACES_SAMPLER"),
             (on(None), ("OTEL_TRACES_EXPORTER", "zipkin"), "OTEL_TRACES_EXPORTER"),
             (TracesConfig { clients: 65, ..on(None) }, ("X", ""), "traces.clients"),

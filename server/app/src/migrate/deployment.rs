@@ -61,10 +61,11 @@ impl Istiod {
             .ok_or_else(|| format!("Deployment {name} has no container with the argument `{COMMAND}`"))?;
         Ok(Self { flags: flags(&args(container)), variables: variables(container), name })
     }
-    /// Returns the revision in the labels of a Deployment.
+    /// Returns the revision in the labels of a Deployment; `default` without one, as an istiod takes it.
     #[must_use]
-    pub fn revision_of(deployment: &Value) -> Option<&str> {
-        deployment.pointer("/metadata/labels/istio.io~1rev")?.as_str()
+    pub fn revision_of(deployment: &Value) -> &str {
+        let label = deployment.pointer("/metadata/labels/istio.io~1rev").and_then(Value::as_str);
+        label.filter(|label| !label.is_empty()).unwrap_or("default")
     }
     /// Returns the name of the ConfigMap with the mesh configuration.
     #[must_use]

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tributary_model::{
     AddressRef, EndpointGroup, EndpointSource, Health, Hostname, PortNumber, PortView, RegistryName,
-    ServiceView,
+    ServiceView, Source,
 };
 use tributary_runtime::{ClusterScope, ScopeChange};
 
@@ -25,6 +25,8 @@ use crate::traces::Traces;
 
 /// Shortest time between two entries.
 const PACE: Duration = Duration::from_millis(100);
+/// Most removed addresses that an entry names.
+const MOST_ADDRESSES: usize = 3;
 /// Most registries that an entry names.
 const MOST_REGISTRIES: usize = 3;
 
@@ -39,8 +41,9 @@ pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
         let Some(change) = change else { return };
         let (began, at, now) = (Instant::now(), Timestamp::now(), live.clock.now());
         let compared = tokio::task::spawn_blocking(move || {
-            let mut difference = Difference::of(&change);
-            (std::mem::take(&mut difference.removals), difference.entry(change.generation))
+            let difference = Difference::of(&change);
+            let entry = difference.entry(change.generation);
+            (difference.removals, entry)
         });
         if let Ok((removals, entry)) = compared.await {
             live.removed.add(now, removals);
@@ -118,23 +121,26 @@ impl Difference {
     fn whole(&mut self, at: usize, view: &ServiceView) {
         self.services[at] += 1;
         self.endpoints[at] += sources(view).map(|(_, source)| served(source).count()).sum::<usize>();
-        let registries = view.declarations.iter().map(|declaration| &declaration.shard.registry.name);
-        self.registries.extend(registries.cloned());
+        self.registries.extend(registries(view).cloned());
     }
     /// Compares a service that was and is served.
     fn both(&mut self, before: &ServiceView, after: &ServiceView) {
         self.services[1] += 1;
+        let endpoints = self.endpoints;
         let (old, new) = (apart(before, after), apart(after, before));
         for (key, health) in &new {
             match old.get(key) {
                 None => self.endpoint(0, key),
-                Some(before) if before != health => self.endpoint(1, key),
+                Some(before) if before.0 != health.0 => self.endpoint(1, key),
                 Some(_) => {}
             }
         }
-        for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        for (key, (_, source)) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
             self.endpoint(2, key);
-            self.removals.endpoint(|| removed_endpoint(before, key));
+            self.removals.endpoint(|| removed_endpoint(before, key, source));
+        }
+        if self.endpoints == endpoints {
+            self.registries.extend(registries(after).cloned());
         }
         let is_served = |view| sources(view).any(|(_, source)| served(source).next().is_some());
         self.emptied += usize::from(!is_served(after) && is_served(before));
@@ -149,24 +155,40 @@ impl Difference {
     fn removed(&mut self, view: &ServiceView) {
         let registry = |source: &EndpointSource| source.shard.registry.name.clone();
         for declaration in view.declarations.iter() {
-            let registry = declaration.shard.registry.name.clone();
-            self.removals.host(|| RemovedHost { host: view.key.host.clone(), registry });
+            let (host, registry) = (view.key.host.clone(), declaration.shard.registry.name.clone());
+            let object = declaration.declaration.source.reference();
+            self.removals.host(|| RemovedHost { host, registry, object });
         }
         for (port, source) in sources(view) {
             let registry = registry(source);
             for (at, number, _) in served(source) {
-                self.removals.endpoint(|| removed_endpoint(view, &(port.number, &registry, at, number)));
+                let key = (port.number, &registry, at, number);
+                self.removals.endpoint(|| removed_endpoint(view, &key, &source.group.source));
             }
         }
     }
+    /// Names the first addresses that were removed, and the number of the others.
+    fn lost(&self) -> Option<String> {
+        let mut first: Vec<String> = Vec::new();
+        for endpoint in &self.removals.endpoints {
+            let text = endpoint.to_string();
+            if first.len() < MOST_ADDRESSES && !first.contains(&text) {
+                first.push(text);
+            }
+        }
+        let more = self.endpoints[2].saturating_sub(first.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!first.is_empty()).then(|| format!("removed {}{more}", first.join(", ")))
+    }
     /// Returns the entry; `None` if no service changed.
-    fn entry(self, generation: u64) -> Option<TimelineItem> {
+    fn entry(&self, generation: u64) -> Option<TimelineItem> {
         if self.hosts.is_empty() {
             return None;
         }
         let parts = [
             counted("services", ["added", "changed", "removed"], self.services),
             counted("endpoints", ["added", "changed health", "removed"], self.endpoints),
+            self.lost(),
             (self.emptied > 0).then(|| format!("{} services have no endpoint left", self.emptied)),
             Some(named(&self.registries)).filter(|names| !names.is_empty()),
         ];
@@ -186,13 +208,23 @@ impl Difference {
     }
 }
 
-fn removed_endpoint(view: &ServiceView, (port, registry, at, number): &Key<'_>) -> RemovedEndpoint {
+/// Registries that declare a service.
+fn registries(view: &ServiceView) -> impl Iterator<Item = &RegistryName> {
+    view.declarations.iter().map(|declaration| &declaration.shard.registry.name)
+}
+
+fn removed_endpoint(
+    view: &ServiceView,
+    (port, registry, at, number): &Key<'_>,
+    source: &Source,
+) -> RemovedEndpoint {
     let at = match at {
         At::Ip(ip) => Address::Ip(*ip),
         At::Text(text) => Address::Text((*text).into()),
     };
     let (number, port) = (*number, *port);
-    RemovedEndpoint { at, number, host: view.key.host.clone(), port, registry: (*registry).clone() }
+    let (host, registry, object) = (view.key.host.clone(), (*registry).clone(), source.reference());
+    RemovedEndpoint { at, number, host, port, registry, object }
 }
 
 /// Describes numbers without zeros; `None` if all are zero.
@@ -227,8 +259,8 @@ fn served(source: &EndpointSource) -> impl Iterator<Item = (At<'_>, Option<PortN
     })
 }
 
-/// Returns the endpoints of a view's groups that the other view does not share.
-fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, Health> {
+/// Returns the endpoints of a view's groups that the other view does not share, each with its health and what listed it.
+fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, (Health, &'a Source)> {
     let group = |(port, source): (&PortView, &EndpointSource)| {
         (port.number, std::ptr::from_ref::<EndpointGroup>(&source.group))
     };
@@ -236,7 +268,9 @@ fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, Hea
     let own = sources(view).filter(|one| !shared.contains(&group(*one)));
     own.flat_map(|(port, source)| {
         let registry = &source.shard.registry.name;
-        served(source).map(move |(at, number, health)| ((port.number, registry, at, number), health))
+        let of_group = &source.group.source;
+        served(source)
+            .map(move |(at, number, health)| ((port.number, registry, at, number), (health, of_group)))
     })
     .collect()
 }
@@ -287,7 +321,7 @@ mod tests {
         let second = mk_catalog(&[("pay.test", 1), ("cart.test", 0)]);
         let less = difference(&first, &second);
         assert_eq!((less.services, less.endpoints, less.emptied), ([0, 2, 0], [0, 0, 8], 1));
-        let entry = less.clone().entry(8).unwrap();
+        let entry = less.entry(8).unwrap();
         assert_eq!(entry.severity, TimelineSeverity::Warning);
         assert!(entry.message.contains("1 services have no endpoint left"), "{}", entry.message);
         let kept: Vec<_> = less.removals.endpoints.iter().map(ToString::to_string).collect();

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_answer::Query;
-use tributary_model::{Code, Hostname, Mono, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict};
+use tributary_model::{
+    Code, Hostname, Mono, ObjectRef, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict,
+};
 
 use crate::document::filter::same_host;
 
@@ -48,6 +50,8 @@ pub struct RemovedEndpoint {
     pub port: PortNumber,
     /// Registry that listed it.
     pub registry: RegistryName,
+    /// Object that listed it.
+    pub object: ObjectRef,
 }
 
 /// Address of an endpoint.
@@ -66,6 +70,8 @@ pub struct RemovedHost {
     pub host: Hostname,
     /// Registry that declared it.
     pub registry: RegistryName,
+    /// Object that declared it.
+    pub object: ObjectRef,
 }
 
 impl Removed {
@@ -86,7 +92,7 @@ impl Removed {
     pub fn of_endpoint(&self, query: &Query) -> Vec<TraceStep> {
         let memory = self.0.lock();
         let found = memory.endpoints.iter().rev().filter(|(_, one)| one.is(query));
-        steps(found.map(|(at, one)| (one.registry.clone(), one.listed(), *at)))
+        steps(found.map(|(at, one)| (one.origin(), one.listed(), *at)))
     }
     /// Returns a step for each removal of a host or of its endpoints, the latest first.
     #[must_use]
@@ -95,10 +101,10 @@ impl Removed {
         let hosts = memory.hosts.iter().rev().filter(|(_, one)| same_host(host, one.host.as_str()));
         let declared =
             |one: &RemovedHost| format!("registry {} declared it, and does so no longer", one.registry);
-        let hosts = hosts.map(|(at, one)| (one.registry.clone(), declared(one), *at));
+        let origin = |one: &RemovedHost| (one.registry.clone(), one.object.clone());
+        let hosts = hosts.map(|(at, one)| (origin(one), declared(one), *at));
         let endpoints = memory.endpoints.iter().rev().filter(|(_, one)| same_host(host, one.host.as_str()));
-        let endpoints =
-            endpoints.map(|(at, one)| (one.registry.clone(), format!("{one}: {}", one.listed()), *at));
+        let endpoints = endpoints.map(|(at, one)| (one.origin(), format!("{one}: {}", one.listed()), *at));
         steps(hosts.chain(endpoints))
     }
 }
@@ -109,10 +115,13 @@ fn extend<T>(kept: &mut VecDeque<(Mono, T)>, new: Vec<T>, at: Mono, most: usize)
     kept.drain(..beyond);
 }
 
+/// Registry and object that listed something.
+type Origin = (RegistryName, ObjectRef);
+
 /// Returns steps; of equal texts the first one, which is the latest.
-fn steps(found: impl Iterator<Item = (RegistryName, String, Mono)>) -> Vec<TraceStep> {
+fn steps(found: impl Iterator<Item = (Origin, String, Mono)>) -> Vec<TraceStep> {
     let mut out: Vec<TraceStep> = Vec::new();
-    for (registry, detail, at) in found {
+    for ((registry, object), detail, at) in found {
         if out.len() == MOST_STEPS {
             break;
         }
@@ -122,7 +131,7 @@ fn steps(found: impl Iterator<Item = (RegistryName, String, Mono)>) -> Vec<Trace
                 verdict: Verdict::Drop,
                 code: Code::REMOVED_BY_SOURCE,
                 registry: Some(registry),
-                object: None,
+                object: Some(object),
                 endpoint: String::new(),
                 detail,
                 time: Some(StepTime::Since(at)),
@@ -158,6 +167,9 @@ impl RemovedEndpoint {
             _ => false,
         }
     }
+    fn origin(&self) -> Origin {
+        (self.registry.clone(), self.object.clone())
+    }
     fn listed(&self) -> String {
         let Self { registry, host, port, .. } = self;
         format!("registry {registry} listed it for {host}:{port}, and does so no longer")
@@ -186,7 +198,12 @@ mod tests {
             host: Hostname::new(host).unwrap(),
             port: PortNumber::new(80).unwrap(),
             registry: RegistryName::new(registry).unwrap(),
+            object: mk_object(),
         }
+    }
+
+    fn mk_object() -> ObjectRef {
+        ObjectRef::new(tributary_model::ObjectId::new("ServiceEntry", "shop", "pay"))
     }
 
     fn at(seconds: u64) -> Mono {
@@ -237,6 +254,7 @@ mod tests {
             removals.host(|| RemovedHost {
                 host: Hostname::new(format!("h{number}.test")).unwrap(),
                 registry: RegistryName::new("home").unwrap(),
+                object: mk_object(),
             });
         }
         assert_eq!(

@@ -16,6 +16,8 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _, SpanLinks};
+use parking_lot::Mutex;
+use prost::Message as _;
 use reqwest::{Certificate, Client, redirect};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -39,9 +41,36 @@ const MAX_ERROR: usize = 256;
 /// Sender of spans.
 pub struct Exporter {
     exporter: SpanExporter,
+    /// What the library leaves out of its result.
+    outcome: Arc<Mutex<Outcome>>,
     scope: InstrumentationScope,
     endpoint: String,
     failing: Option<Failing>,
+}
+
+/// What a collector did with a request.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Why the request failed, or spans were rejected.
+    why: Option<String>,
+    /// Spans that the collector rejected although the request succeeded.
+    rejected: u64,
+}
+
+/// Answer of a collector, as opentelemetry/proto/collector/trace/v1/trace_service.proto numbers its fields.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Answer {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+/// Spans that a collector did not take.
+#[derive(Clone, PartialEq, prost::Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected_spans: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
 }
 
 /// A collector that does not take spans.
@@ -61,7 +90,9 @@ impl Exporter {
     /// Prepares the exporter. The library reads `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`.
     pub fn new(settings: &TraceSettings, name: &str) -> Result<Self, CommandError> {
         let endpoint = settings.endpoint.to_string();
-        let builder = SpanExporter::builder().with_http().with_http_client(Collector(client(settings)?));
+        let outcome = Arc::<Mutex<Outcome>>::default();
+        let collector = Collector { client: client(settings)?, outcome: Arc::clone(&outcome) };
+        let builder = SpanExporter::builder().with_http().with_http_client(collector);
         let builder = builder.with_endpoint(endpoint.clone()).with_timeout(settings.timeout);
         let built = builder.build();
         let mut exporter =
@@ -69,7 +100,7 @@ impl Exporter {
         exporter.set_resource(&resource(name));
         let scope =
             InstrumentationScope::builder("tributary").with_version(env!("CARGO_PKG_VERSION")).build();
-        Ok(Self { exporter, scope, endpoint, failing: None })
+        Ok(Self { exporter, outcome, scope, endpoint, failing: None })
     }
     /// Sends spans until their channel is closed and empty.
     pub(super) async fn run(
@@ -95,17 +126,18 @@ impl Exporter {
     async fn send(&mut self, batch: Vec<Span>, epoch: SystemTime, counts: &SpanCounts) {
         let count = batch.len() as u64;
         let data = batch.into_iter().map(|span| data(span, epoch, &self.scope)).collect();
-        match self.exporter.export(data).await {
-            Ok(()) => {
-                counts.exported.fetch_add(count, Relaxed);
-                if let Some(Failing { spans, .. }) = self.failing.take() {
-                    tracing::info!(endpoint = self.endpoint, lost = spans, "collector takes spans again");
-                }
-            }
-            Err(error) => {
-                counts.failed.fetch_add(count, Relaxed);
-                self.failed(&error.to_string(), count);
-            }
+        let exported = self.exporter.export(data).await;
+        let Outcome { why, rejected } = std::mem::take(&mut *self.outcome.lock());
+        let (lost, why) = match exported {
+            Ok(()) => (rejected.min(count), why.unwrap_or_default()),
+            Err(error) => (count, why.unwrap_or_else(|| error.to_string())),
+        };
+        counts.exported.fetch_add(count - lost, Relaxed);
+        counts.failed.fetch_add(lost, Relaxed);
+        if lost > 0 {
+            self.failed(&why, lost);
+        } else if let Some(Failing { spans, .. }) = self.failing.take() {
+            tracing::info!(endpoint = self.endpoint, lost = spans, "collector takes spans again");
         }
     }
     fn failed(&mut self, error: &str, count: u64) {
@@ -140,13 +172,16 @@ fn resource(name: &str) -> Resource {
 }
 
 fn client(settings: &TraceSettings) -> Result<Client, CommandError> {
+    let wrong_file = |path: &std::path::Path, why: &dyn fmt::Display| {
+        CommandError::config(format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {}: {why}", path.display()))
+    };
     let wrong = |why: String| CommandError::config(format!("no client for traces can be created: {why}"));
     let builder = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(settings.timeout);
     let builder = match &settings.certificate {
         Some(path) => {
-            let text = std::fs::read(path).map_err(|e| wrong(format!("{}: {e}", path.display())))?;
+            let text = std::fs::read(path).map_err(|e| wrong_file(path, &e))?;
             let all = Certificate::from_pem_bundle(&text);
-            builder.tls_certs_only(all.map_err(|e| wrong(format!("{}: {e}", path.display())))?)
+            builder.tls_certs_only(all.map_err(|e| wrong_file(path, &e))?)
         }
         // an empty set skips the system's files
         None if settings.endpoint.scheme() == "http" => builder.tls_certs_only([]),
@@ -157,14 +192,32 @@ fn client(settings: &TraceSettings) -> Result<Client, CommandError> {
 
 /// Client of the collector.
 #[derive(Debug)]
-struct Collector(Client);
+struct Collector {
+    client: Client,
+    outcome: Arc<Mutex<Outcome>>,
+}
 
 #[async_trait::async_trait]
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        match self.exchange(request).await {
+            Ok(answer) => {
+                *self.outcome.lock() = Outcome::of(&answer);
+                Ok(answer)
+            }
+            Err(error) => {
+                self.outcome.lock().why = Some(cause(&*error));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Collector {
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (mut parts, body) = request.into_parts();
         parts.headers.values_mut().for_each(|value| value.set_sensitive(true));
-        let sent = self.0.request(parts.method, parts.uri.to_string()).headers(parts.headers).body(body);
+        let sent = self.client.request(parts.method, parts.uri.to_string()).headers(parts.headers).body(body);
         let mut answer = sent.send().await.map_err(reqwest::Error::without_url)?;
         let (status, mut text) = (answer.status(), Vec::new());
         while let Some(chunk) = answer.chunk().await? {
@@ -175,6 +228,28 @@ impl HttpClient for Collector {
         }
         Ok(Response::builder().status(status).body(text.into())?)
     }
+}
+
+impl Outcome {
+    /// Reads an answer. One that is not as expected rejects nothing.
+    fn of(answer: &Response<Bytes>) -> Self {
+        if !answer.status().is_success() {
+            return Self { why: Some(format!("the collector answered {}", answer.status())), rejected: 0 };
+        }
+        let partial = Answer::decode(answer.body().clone()).ok().and_then(|answer| answer.partial_success);
+        let rejected = partial.as_ref().and_then(|partial| u64::try_from(partial.rejected_spans).ok());
+        let why = partial.map(|partial| format!("the collector rejected spans: {}", partial.error_message));
+        Self { why, rejected: rejected.unwrap_or_default() }
+    }
+}
+
+/// Returns the innermost cause of an error, which says most.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    innermost.to_string()
 }
 
 /// Returns a span as the library encodes it.
@@ -210,6 +285,43 @@ fn context(trace: TraceId, id: SpanId) -> SpanContext {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_that_a_collector_rejects_are_counted_with_its_reason() {
+        let of = |status: u16, body: Vec<u8>| {
+            Outcome::of(&Response::builder().status(status).body(body.into()).unwrap())
+        };
+        let partial = PartialSuccess { rejected_spans: 3, error_message: "too large".into() };
+        let some = of(200, Answer { partial_success: Some(partial) }.encode_to_vec());
+        assert_eq!(
+            (some.rejected, some.why.as_deref()),
+            (3, Some("the collector rejected spans: too large"))
+        );
+        for body in [Vec::new(), b"{}".to_vec()] {
+            let all = of(200, body);
+            assert_eq!((all.rejected, all.why), (0, None));
+        }
+        let refused = of(401, b"secret".to_vec());
+        assert_eq!(refused.why.as_deref(), Some("the collector answered 401 Unauthorized"));
+    }
+
+    #[test]
+    fn innermost_cause_of_an_error_is_logged() {
+        #[derive(Debug)]
+        struct Outer(std::io::Error);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("outer")
+            }
+        }
+        impl std::error::Error for Outer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
+        assert_eq!(cause(&Outer(refused)), "connection refused");
+    }
 
     #[test]
     fn span_keeps_its_identities_times_and_failure() {

@@ -91,7 +91,16 @@ async fn revision_chooses_an_istiod_and_its_mesh_configuration() {
     assert!(talk.contains("their revisions are blue, green") && talk.contains("--revision"), "{talk}");
     let (exit, _, talk) = check(&["-f", file, "--revision", "red"]).await;
     assert_eq!(exit, Exit::NotFound);
-    assert!(talk.contains("no Deployment of an istiod with revision red"), "{talk}");
+    assert!(
+        talk.contains("no Deployment of an istiod with revision red; its revisions are blue, green"),
+        "{talk}"
+    );
+    let unnamed =
+        one("istiod-c", "x").replace(", labels: {istio.io/rev: x}", "").replace("value: x", "value: ''");
+    std::fs::write(&both, one("istiod-a", "blue") + &unnamed).unwrap();
+    let (_, out, talk) = check(&["-f", file, "--revision", "default", "-o", "json"]).await;
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {talk}"));
+    assert_eq!(report["deployment"], "a/istiod-c");
 }
 
 #[tokio::test]

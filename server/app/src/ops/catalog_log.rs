@@ -168,7 +168,7 @@ impl Difference {
         }
     }
     /// Names the first addresses that were removed, and the number of the others.
-    fn lost(&self) -> Option<String> {
+    fn lost(&self) -> String {
         let mut first: Vec<String> = Vec::new();
         for endpoint in &self.removals.endpoints {
             let text = endpoint.to_string();
@@ -178,7 +178,7 @@ impl Difference {
         }
         let more = self.endpoints[2].saturating_sub(first.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!first.is_empty()).then(|| format!("removed {}{more}", first.join(", ")))
+        if first.is_empty() { String::new() } else { format!(" ({}{more})", first.join(", ")) }
     }
     /// Returns the entry; `None` if no service changed.
     fn entry(&self, generation: u64) -> Option<TimelineItem> {
@@ -187,8 +187,8 @@ impl Difference {
         }
         let parts = [
             counted("services", ["added", "changed", "removed"], self.services),
-            counted("endpoints", ["added", "changed health", "removed"], self.endpoints),
-            self.lost(),
+            counted("endpoints", ["added", "changed health", "removed"], self.endpoints)
+                .map(|text| text + &self.lost()),
             (self.emptied > 0).then(|| format!("{} services have no endpoint left", self.emptied)),
             Some(named(&self.registries)).filter(|names| !names.is_empty()),
         ];

@@ -82,7 +82,10 @@ async fn timeline_has_what_changed_in_order() {
     put(dir.path(), "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.2"));
     let all = entries(&world, "1 removed").await;
     let moved = with(&all, "1 removed");
-    assert_eq!(moved["message"], "services: 1 changed; endpoints: 1 added, 1 removed; from file");
+    assert_eq!(
+        moved["message"],
+        "services: 1 changed; endpoints: 1 added, 1 removed (10.0.0.1:80); from file"
+    );
     assert_eq!((&moved["kind"], &moved["hosts"][0]), (&"catalog".into(), &"pay.shop".into()));
     assert_eq!((&moved["object"]["kind"], &moved["registry"]), (&"service".into(), &"file".into()));
     let client = mk_rejecting(&world, "bad <b>bytes</b>").await;

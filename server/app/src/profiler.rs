@@ -10,7 +10,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use pprof::protos::Message as _;
-use pprof::{Error, ProfilerGuard, ProfilerGuardBuilder};
+use pprof::{Error, Frames, ProfilerGuard, ProfilerGuardBuilder, Symbol};
 
 /// Samples a second; not a divisor of common intervals, so that work at these is not over-represented.
 const FREQUENCY: i32 = 99;
@@ -51,10 +51,19 @@ pub async fn cpu(time: Duration) -> Result<Vec<u8>, Failure> {
 }
 
 fn build(guard: &ProfilerGuard<'_>) -> Result<Vec<u8>, Failure> {
-    let profile = guard.report().build()?.pprof()?;
+    let profile = guard.report().frames_post_processor(without_sampler).build()?.pprof()?;
     let mut out = GzEncoder::new(Vec::new(), Compression::default());
     let written = out.write_all(&profile.encode_to_vec()).and_then(|()| out.finish());
     written.map_err(|e| Failure::Failed(e.to_string()))
+}
+
+/// Removes the frames of the sampler itself, which would else be what uses the time.
+fn without_sampler(stack: &mut Frames) {
+    let is_sampler = |symbol: &Symbol| {
+        let name = symbol.name();
+        ["backtrace::", "pprof::", "<pprof::"].iter().any(|begin| name.starts_with(begin))
+    };
+    stack.frames.retain(|frame| !frame.iter().all(is_sampler));
 }
 
 /// Keeps samples that do not fit in memory in this directory, if there is no directory for temporary files, as in a container whose
@@ -108,5 +117,7 @@ mod tests {
         let is_named = |name: &String| name.contains("busy_for_the_profile");
         assert!(profile.string_table.iter().any(is_named), "{:?}", profile.string_table);
         assert!(!profile.sample.is_empty());
+        let is_sampler = |name: &String| name.contains("trace_unsynchronized");
+        assert!(!profile.string_table.iter().any(is_sampler), "{:?}", profile.string_table);
     }
 }

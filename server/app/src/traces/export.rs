@@ -243,7 +243,7 @@ impl Outcome {
     }
 }
 
-/// Returns the innermost cause of an error, which says most.
+/// Returns the innermost cause of an error, which is the most exact.
 fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(cause) = innermost.source() {

@@ -292,7 +292,7 @@ async fn console_paths_that_are_no_asset_are_denied() -> Result<()> {
     let server = TestServer::start(ServerOptions::files(Files::new()?.path())).await?;
     let admin = server.admin();
     for path in [
-        "/console",
+        "/consol",
         "/console/absent.js",
         "/console/../Cargo.toml",
         "/console/..%2f..%2fCargo.toml",
@@ -315,5 +315,7 @@ async fn console_paths_that_are_no_asset_are_denied() -> Result<()> {
     ensure!(status == StatusCode::METHOD_NOT_ALLOWED, "POST answered {status}");
     let (status, _) = http_client::get(admin, "/").await?;
     ensure!(status == StatusCode::TEMPORARY_REDIRECT, "/ answered {status}");
+    let (status, _) = http_client::get(admin, "/console").await?;
+    ensure!(status == StatusCode::PERMANENT_REDIRECT, "/console answered {status}");
     Ok(())
 }

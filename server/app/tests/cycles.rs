@@ -8,8 +8,9 @@ use std::time::Duration;
 use cluster::{Lab, name};
 use tributary_app::document::timeline::TimelineItem;
 use tributary_app::ops::receipts::MOST_RECEIPTS;
+use tributary_app::ops::removed::{Address, Removals, Removed, RemovedEndpoint, RemovedHost};
 use tributary_app::ops::timeline::Timeline;
-use tributary_model::{Catalog, Freshness, RegistryName};
+use tributary_model::{Catalog, Freshness, Hostname, Mono, ObjectId, ObjectRef, PortNumber, RegistryName};
 use world::World;
 
 #[path = "cycles/cluster.rs"]
@@ -121,8 +122,18 @@ async fn cycle(world: &World, lab: &Lab, round: usize) {
     lab.undeclare();
 }
 
-/// Fills the timeline, which is bounded and grows until then, with the same entries before each measurement.
-fn fill_timeline(world: &World) {
+/// Fills what is bounded and grows until then, the timeline and the removals, with the same entries before each measurement.
+fn fill_bounded(world: &World) {
+    let (host, registry) = (Hostname::new("h.test").unwrap(), RegistryName::new("r").unwrap());
+    let (port, object) = (PortNumber::new(80).unwrap(), ObjectRef::new(ObjectId::new("Pod", "n", "p")));
+    let at = Address::Ip(std::net::Ipv4Addr::LOCALHOST.into());
+    let of_host = RemovedHost { host: host.clone(), registry: registry.clone(), object: object.clone() };
+    let endpoint = RemovedEndpoint { at, number: None, host, port, registry, object };
+    let removals = Removals {
+        endpoints: vec![endpoint; Removed::MOST_ENDPOINTS],
+        hosts: vec![of_host; Removed::MOST_HOSTS],
+    };
+    world.server.live().removed.add(Mono(0), removals);
     let entry = TimelineItem { message: "m".repeat(200), ..TimelineItem::default() };
     let timeline = &world.server.live().timeline;
     (0..Timeline::MOST).for_each(|_| timeline.add(jiff::Timestamp::UNIX_EPOCH, entry.clone()));
@@ -141,13 +152,13 @@ async fn add_rotate_remove_1000_returns_to_baseline() {
         cycle(&world, &lab, round).await;
         if (round + 1) * AT_ONCE == WARM {
             lab.forget();
-            fill_timeline(&world);
+            fill_bounded(&world);
             warm = Some(Held::settled(None).await);
         }
     }
     let warm = warm.unwrap();
     lab.forget();
-    fill_timeline(&world);
+    fill_bounded(&world);
     let end = Held::settled(Some(warm)).await;
     println!("{CYCLES} cycles in {:?}: {warm:?}, then {end:?}", begun.elapsed());
     let grown = end.bytes.saturating_sub(warm.bytes);

@@ -109,10 +109,12 @@ impl Removed {
     }
 }
 
+/// Makes room first, so that the bound is that of the memory too.
 fn extend<T>(kept: &mut VecDeque<(Mono, T)>, new: Vec<T>, at: Mono, most: usize) {
-    kept.extend(new.into_iter().map(|one| (at, one)));
-    let beyond = kept.len().saturating_sub(most);
-    kept.drain(..beyond);
+    let skipped = new.len().saturating_sub(most);
+    let room = most.saturating_sub(new.len());
+    kept.drain(..kept.len().saturating_sub(room));
+    kept.extend(new.into_iter().skip(skipped).map(|one| (at, one)));
 }
 
 /// Registry and object that listed something.
@@ -272,6 +274,10 @@ mod tests {
         let find = |text: &str| removed.of_endpoint(&text.parse().unwrap()).len();
         assert_eq!((find("10.0.0.0"), find("10.0.0.1"), find("10.9.9.9")), (0, 1, 1));
         assert_eq!(removed.of_host("h1.test").len(), 1);
+        assert!(
+            removed.0.lock().endpoints.capacity() < 2 * Removed::MOST_ENDPOINTS,
+            "the bound is that of the memory"
+        );
         assert_eq!(removed.of_host("pay.test").len(), MOST_STEPS);
     }
 }

@@ -313,7 +313,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/profile",
         access: Access::Loopback,
         changes: false,
-        about: "CPU profile of the server in the format of pprof, compressed, if `admin.profile` is set; takes `seconds` (1 to 60, default 10); one at a time; the first one takes some 70 MiB of memory until the server ends",
+        about: "CPU profile of the server in the format of pprof, compressed, if `admin.profile` is set; takes `seconds` (1 to 60, default 10); one at a time; the first one takes some 160 MB of memory until the server ends",
         handler: || get(profile::cpu),
     },
     Route {

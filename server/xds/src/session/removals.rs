@@ -6,7 +6,7 @@
 //!
 //! A client that rejects its routes keeps those that it accepted before. What these may lead to is not removed (delta) until
 //! the client accepts routes again, or has [`MAX_WITHHELD`] such xDS clusters. Whether a client that returned with xDS clusters
-//! rejects its routes is known when it has answered them, or is taken as no after [`WARMS`].
+//! rejects its routes is known when it has answered them or claims all of their current versions, or is taken as no after [`WARMS`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,11 +32,12 @@ impl Session {
         kinds.into_iter().any(|kind| self.watches(kind) && self.kinds[kind].acks.nack().is_some())
     }
     /// Whether a client that returned with xDS clusters has yet to answer the listeners and routes of this stream: it may reject
-    /// them, as it did on its earlier stream. A client requests them after its xDS clusters.
+    /// them, as it did on its earlier stream. A client requests them after its xDS clusters, and has nothing to answer if it claimed
+    /// their current versions.
     pub(super) fn awaits_routes(&self) -> bool {
         let is_answered = |kind| {
-            let acks = &self.kinds[kind].acks;
-            !acks.is_open() && acks.last().is_some()
+            let state = &self.kinds[kind];
+            !state.acks.is_open() && (state.acks.last().is_some() || !state.is_due())
         };
         let (listener, route) = (ResourceType::Listener, ResourceType::Route);
         let are_answered =

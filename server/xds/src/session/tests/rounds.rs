@@ -391,3 +391,22 @@ fn client_that_returns_without_routes_keeps_removed_clusters_for_a_while() {
     stream.session.on_tick(stream.now).unwrap();
     assert_eq!(stream.responses(), ["cds -b"]);
 }
+
+/// A response with routes is what such a client never gets.
+#[test]
+fn client_that_returns_with_its_current_routes_loses_removed_clusters_at_once() {
+    let mut before = mk_busy(Variant::Delta);
+    let held = [(C, "a"), (C, "b"), (R, "r")].map(|(kind, name)| (kind, name, before.version(kind, name)));
+    before.drop(&[(C, "b"), (E, "b")]);
+    let mut stream = before.reconnect();
+    let claims =
+        |of| held.iter().filter(move |one| one.0 == of).map(|(_, name, version)| (*name, &**version));
+    stream.sub(L, &[], &[], "");
+    let listeners = stream.all();
+    stream.sub(L, &[], &[], &listeners[0].nonce);
+    stream.claim(C, &[], &claims(C).collect::<Vec<_>>());
+    assert!(!stream.responses().contains(&"cds -b".to_owned()), "routes may follow");
+    stream.claim(R, &["r"], &claims(R).collect::<Vec<_>>());
+    assert_eq!(stream.responses(), ["cds -b"]);
+    assert_eq!(stream.session.deadline(), None);
+}

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::connections::Proof;
+use super::connections::Proven;
 use super::remote::{self, PeerNames};
 use super::routes::{self, Access, Route};
 use super::{Shared, Surface};
@@ -31,10 +31,10 @@ pub async fn check_access(State(shared): State<Shared>, request: Request, next: 
         Ok(route) => Ok(route),
         Err((status, why)) => Err((status, why.to_owned())),
     };
-    if let (Ok(route), Some(proof)) = (&admitted, request.extensions().get::<Proof>())
+    if let (Ok(route), Some(proven)) = (&admitted, request.extensions().get::<Proven>())
         && proves(shared.surface, route)
     {
-        proof.give();
+        proven.set();
     }
     let mut response = match admitted {
         Ok(_) => next.run(request).await,

@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Whether a connection has proved itself, set on every request by the listener.
+/// Whether a connection has proved itself; the listener adds it to every request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Proof(Arc<AtomicBool>);
+pub(super) struct Proven(Arc<AtomicBool>);
 
-impl Proof {
+impl Proven {
     /// Marks the connection as proven, until it ends.
-    pub(super) fn give(&self) {
+    pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
-    fn is_given(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -36,7 +36,7 @@ pub(super) struct Connections {
 struct All {
     next: u64,
     /// By number, which is the order of acceptance.
-    slots: BTreeMap<u64, (Proof, CancellationToken)>,
+    slots: BTreeMap<u64, (Proven, CancellationToken)>,
 }
 
 /// Slot of an open connection; dropping it frees the slot.
@@ -45,7 +45,7 @@ pub(super) struct Slot {
     connections: Arc<Connections>,
     number: u64,
     /// Whether the connection has proved itself.
-    pub(super) proof: Proof,
+    pub(super) proven: Proven,
     /// Cancelled when the connection has to make way.
     pub(super) evicted: CancellationToken,
 }
@@ -59,16 +59,16 @@ impl Connections {
         let mut all = self.all.lock();
         if all.slots.len() >= self.most {
             let oldest =
-                all.slots.iter().find(|(_, (proof, _))| !proof.is_given()).map(|(number, _)| *number)?;
+                all.slots.iter().find(|(_, (proven, _))| !proven.is_set()).map(|(number, _)| *number)?;
             if let Some((_, evicted)) = all.slots.remove(&oldest) {
                 evicted.cancel();
             }
         }
-        let (proof, evicted) = (Proof::default(), CancellationToken::new());
+        let (proven, evicted) = (Proven::default(), CancellationToken::new());
         let number = all.next;
         all.next += 1;
-        all.slots.insert(number, (proof.clone(), evicted.clone()));
-        Some(Slot { connections: Arc::clone(self), number, proof, evicted })
+        all.slots.insert(number, (proven.clone(), evicted.clone()));
+        Some(Slot { connections: Arc::clone(self), number, proven, evicted })
     }
 }
 
@@ -86,10 +86,10 @@ mod tests {
     fn oldest_unproven_connection_makes_way() {
         let connections = Connections::new(2);
         let (first, second) = (connections.enter().unwrap(), connections.enter().unwrap());
-        first.proof.give();
+        first.proven.set();
         let third = connections.enter().unwrap();
         assert!(second.evicted.is_cancelled() && !first.evicted.is_cancelled());
-        third.proof.give();
+        third.proven.set();
         assert!(connections.enter().is_none(), "proven connections stay");
         drop(second);
         assert!(connections.enter().is_none(), "an evicted connection has no slot to free");

@@ -123,11 +123,11 @@ async fn connection(
     router: Router,
     (slot, stop): (&Slot, CancellationToken),
 ) {
-    let proof = slot.proof.clone();
+    let proven = slot.proven.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(names.clone());
-        request.extensions_mut().insert(proof.clone());
+        request.extensions_mut().insert(proven.clone());
         router.clone().call(request)
     });
     let mut http = hyper::server::conn::http1::Builder::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::get::document;
 use super::table::{Tone, paint};
-use super::{Console, Server};
+use super::{Console, Server, one_line};
 use crate::analyze::{Finding, Severity, files, live, ordered};
 use crate::args::{AnalyzeArgs, Output};
 use crate::config::load;
@@ -96,14 +96,9 @@ fn line(one: &Finding, wide: bool, color: bool) -> String {
     let position = if one.position.is_empty() { String::new() } else { format!("{}: ", one.position) };
     let severity = paint(one.severity.as_str(), tone, color);
     let rest = format!(" [{}] {} ({})", one.object, one.message, one.code);
-    let mut out = format!("{}{severity}{}\n", tame(&position), tame(&rest));
+    let mut out = format!("{}{severity}{}\n", one_line(&position), one_line(&rest));
     if wide && !one.next.is_empty() {
         let _ = writeln!(out, "    next: {}", one.next);
     }
     out
-}
-
-/// Replaces control characters of names.
-fn tame(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -37,6 +37,10 @@ impl Console<'_> {
             _ => CommandError::plain(format!("cannot write to stdout: {e}")),
         })
     }
+    /// Notes that a replica gave no answer.
+    pub fn silent(&mut self, replica: &str, why: &CommandError) {
+        self.note(&format!("no answer of replica {replica}: {}", why.message));
+    }
     /// Writes a message; a failed write is ignored.
     pub fn note(&mut self, text: &str) {
         let _ = writeln!(self.talk, "{}", harmless(text, false));
@@ -59,6 +63,12 @@ pub fn harmless(text: &str, color: bool) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Returns a text from outside as one line, without control characters.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Returns the length of the sequence at the beginning that sets a colour.

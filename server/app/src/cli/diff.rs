@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::get::{document, items, parse};
 use super::table::Table;
-use super::{Console, Server};
+use super::{Console, Server, one_line};
 use crate::args::{DiffArgs, Output};
 use crate::document::{DiffItem, List};
 use crate::environment::Environment;
@@ -56,7 +56,7 @@ fn render(args: &DiffArgs, list: &List<Value>, color: bool) -> Result<String, Co
         Output::Json | Output::Yaml => document(args.output, list),
         Output::Name => {
             let all: Vec<DiffItem> = items(list)?;
-            Ok(all.iter().map(|item| format!("{}/{}\n", item.kind, item.name)).collect())
+            Ok(all.iter().map(|item| format!("{}/{}\n", item.kind, one_line(&item.name))).collect())
         }
         Output::Table | Output::Wide => {
             let table = table(&items(list)?, args.output == Output::Wide).render(!args.no_headers, color);

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::table::{Cell, Table, Tone, age};
-use super::{Console, Server, clusters, overview, registries, resources, routes, watch};
+use super::{Console, Server, clusters, one_line, overview, registries, resources, routes, watch};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{
     ClientItem, EndpointItem, GatewayItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem,
@@ -160,8 +160,10 @@ pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String,
             Ok(text)
         }
         Output::Name => {
-            let names =
-                list.items.iter().map(|item| format!("{}/{}\n", args.what.as_str(), name(args.what, item)));
+            let names = list
+                .items
+                .iter()
+                .map(|item| format!("{}/{}\n", args.what.as_str(), one_line(&name(args.what, item))));
             Ok(names.collect())
         }
         Output::Json | Output::Yaml => document(args.output, list),

@@ -93,7 +93,7 @@ async fn release(
             }
             Err(failure) if failure.exit == Exit::NotFound => unknown = Some(failure),
             Err(failure) if several => {
-                console.note(&format!("no answer of replica {replica}: {}", failure.message));
+                console.silent(&replica, &failure);
                 silent.push(of_server(failure, &replica));
             }
             Err(failure) => return Err(of_server(failure, &replica)),

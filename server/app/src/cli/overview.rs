@@ -74,16 +74,12 @@ pub(super) async fn run(
             Ok(_) => exit = Exit::Partial,
             Err(failure) if replicas.len() == 1 => return Err(of_server(failure, &replica.url())),
             Err(failure) => {
-                note_silent(replica, &failure, console);
+                console.silent(&replica.url(), &failure);
                 exit = Exit::Partial;
             }
         }
     }
     Ok(exit)
-}
-
-fn note_silent(replica: &Server, failure: &CommandError, console: &mut Console<'_>) {
-    console.note(&format!("no answer of replica {}: {}", replica.url(), failure.message));
 }
 
 async fn read(args: &GetArgs, server: &Server) -> Result<Bytes, CommandError> {
@@ -106,7 +102,7 @@ async fn together(
                 fields.extend(document);
             }
             Err(failure) => {
-                note_silent(replica, &failure, console);
+                console.silent(&replica.url(), &failure);
                 fields.insert("silent".to_owned(), failure.message.into());
                 exit = Exit::Partial;
             }

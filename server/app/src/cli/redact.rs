@@ -34,7 +34,7 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// Names of headers, tags and labels whose values are secrets, as their last part. A label has a URL without its punctuation, so the name
 /// decides there.
 static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let names = r"(?i)(?:^|[_.-])(?:authorization|(?:set-)?cookie|pass|pw|pwd|passphrase|credentials?|dsn|connection[_-]?string|(?:db|database|redis|mongo|amqp)[_-]?ur[il])$";
+    let names = r"(?i)(?:^|[_.-])(?:authorization|(?:set-)?cookie|pass|pw|pwd|passphrase|credentials?|dsn|[a-z]*(?:token|password|passwd|secret|api[_-]?key)|connection[_-]?string|(?:db|database|redis|mongo|amqp)[_-]?ur[il])$";
     Regex::new(names).ok()
 });
 /// Fields with the text that a header is compared with, or that a tag is set to.
@@ -70,10 +70,7 @@ fn redact(value: &mut Value, named: bool) {
 
 /// Whether a field, a header or a label is named after a secret.
 fn is_secret(name: &str) -> bool {
-    let of_header = ["token", "password", "passwd", "secret", "api-key", "api_key", "apikey"];
-    let lower = name.to_ascii_lowercase();
-    let ends = |end: &&str| lower.ends_with(*end) && lower.len() > end.len();
-    of_header.iter().any(ends) || NAMES.as_ref().is_some_and(|names| names.is_match(name))
+    NAMES.as_ref().is_some_and(|names| names.is_match(name))
 }
 
 /// Returns the text without what looks like a secret.
@@ -134,13 +131,13 @@ mod tests {
         let document = serde_json::json!({
             "match": [{"headers": {
                 "cookie": {"exact": "session=s3cr3t"}, "Authorization": {"regex": "s3cr3t.*"}, "x-api-key": {"prefix": "s3cr3t"},
-                "x-canary": {"exact": "always"},
+                "token": {"exact": "s3cr3t"}, "x-canary": {"exact": "always"},
             }}],
             "headers": {"request": {"set": {"cookie": "a=s3cr3t", "x-user-token": "s3cr3t", "x-canary": "yes"}}},
             "customTags": {"pw": {"literal": "s3cr3t"}, "stage": {"literal": "s3cr3t"}, "user": {"header": "x-user"}},
             "labels": {"db_url": "postgres---u-s3cr3t-h-x", "app": "pay", "my.pwd": "s3cr3t"},
             "list": {"set-cookie": ["s3cr3t"]}, "tokens": {"audiences": ["mesh"]}, "secret": {"name": "east"},
-            "tokenFile": "/var/run/token", "password": REDACTED, "compass": "north",
+            "tokenFile": "/var/run/token", "password": REDACTED, "compass": "north", "accessToken": ["s3cr3t"],
         });
         let shown = redacted_document(&document.to_string());
         assert!(!shown.contains("s3cr3t") && !shown.contains("]]\""), "{shown}");

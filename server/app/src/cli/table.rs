@@ -4,6 +4,8 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use super::one_line;
+
 /// Tone of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
@@ -82,7 +84,7 @@ impl Table {
 
 /// Renders one line without control characters, cut to `most` columns unless the table is wide.
 fn fit(text: &str, most: usize, wide: bool) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean = one_line(text);
     let clean = if clean.is_empty() { "-".to_owned() } else { clean };
     if wide || clean.width() <= most {
         return clean;

@@ -89,7 +89,7 @@ fn conclude(
         return first.map_or(Ok(Exit::Ok), |(server, failure)| Err(of_server(failure, &server)));
     }
     for (server, failure) in &failures {
-        console.note(&format!("no answer of replica {server}: {}", failure.message));
+        console.silent(server, failure);
     }
     Ok(if failures.is_empty() { Exit::Ok } else { Exit::Partial })
 }

@@ -31,6 +31,13 @@ impl Checked {
         };
         red.flat_map(text).collect()
     }
+    /// Asserts that a check is red with this text; others may be, too.
+    pub(crate) fn has_red(&self, id: &str, text: &str) -> Result<()> {
+        let red = self.red();
+        let found = red.iter().any(|one| one.starts_with(&format!("{id}: ")) && one.contains(text));
+        ensure!(found, "{id} with {text:?} is not in {red:#?}");
+        Ok(())
+    }
     /// Asserts that a check has a finding with this text, of whatever severity.
     pub(crate) fn has(&self, id: &str, text: &str) -> Result<()> {
         let item =
@@ -62,10 +69,7 @@ impl Checked {
     /// Asserts that only these checks are red, each with a text of its finding or its next step.
     pub(crate) fn is_red(&self, expected: &[(&str, &str)]) -> Result<()> {
         let red = self.red();
-        for (check, text) in expected {
-            let found = red.iter().any(|one| one.starts_with(&format!("{check}: ")) && one.contains(text));
-            ensure!(found, "{check} with {text:?} is not in {red:#?}");
-        }
+        expected.iter().try_for_each(|(check, text)| self.has_red(check, text))?;
         let other =
             red.iter().find(|one| !expected.iter().any(|(check, _)| one.starts_with(&format!("{check}: "))));
         ensure!(other.is_none(), "{other:?} is red, too: {red:#?}");
@@ -105,8 +109,7 @@ pub(crate) async fn after(server: &TestServer, more: &[&str]) -> Result<Checked>
 pub(crate) async fn until_red(server: &TestServer, id: &str) -> Result<Checked> {
     tributary_suites::eventually(&format!("{id} to be red"), LATER, || async {
         let found = after(server, &["--connect"]).await?;
-        ensure!(found.red().iter().any(|one| one.starts_with(&format!("{id}: "))), "{:#?}", found.red());
-        Ok(found)
+        found.has_red(id, "").map(|()| found)
     })
     .await
 }

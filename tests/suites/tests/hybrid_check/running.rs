@@ -62,10 +62,7 @@ async fn kind(server: &TestServer, front: &Front) -> Result<()> {
     front.set(Changes { broken: vec![GATEWAYS], ..Changes::default() });
     // its watch would continue
     front.cut();
-    settled(server, &[], |found| found.has("kinds", "gateways")).await?;
-    let found = after(server, &[]).await?;
-    let red = found.red();
-    anyhow::ensure!(red.iter().any(|one| one.starts_with("kinds: ")), "{red:#?}");
+    settled(server, &[], |found| found.has_red("kinds", "gateways")).await?;
     front.set(Changes::default());
     settled(server, &[], |found| found.is_green()).await
 }
@@ -76,14 +73,7 @@ async fn run(site: &Site, server: &TestServer, config: &Value) -> Result<()> {
     let mut narrower = config.clone();
     narrower["registries"][1]["tokenFile"] = json!(site.path("narrow"));
     site.write(&narrower)?;
-    settled(server, &[], |found| {
-        let red = found.red();
-        let is_waiting =
-            |one: &String| one.starts_with("registry-runs: ") && one.contains("state accept consul");
-        anyhow::ensure!(red.iter().any(is_waiting), "{red:#?}");
-        Ok(())
-    })
-    .await?;
+    settled(server, &[], |found| found.has_red("registry-runs", "state accept consul")).await?;
     site.write(config)?;
     settled(server, &[], |found| found.is_green()).await
 }
@@ -98,14 +88,7 @@ async fn narrow(consul: &Consul, site: &Site) -> Result<()> {
 async fn identity(site: &Site, server: &TestServer) -> Result<()> {
     let twin = site.cluster.kubeconfig(&Login::user("reader"))?;
     replace(&site.path("remotes").join("twin"), &std::fs::read_to_string(twin)?)?;
-    settled(server, &[], |found| {
-        let red = found.red();
-        let is_twice =
-            |one: &String| one.starts_with("cluster-identities: ") && one.contains("one cluster with");
-        anyhow::ensure!(red.iter().any(is_twice), "{red:#?}");
-        Ok(())
-    })
-    .await?;
+    settled(server, &[], |found| found.has_red("cluster-identities", "one cluster with")).await?;
     std::fs::remove_file(site.path("remotes").join("twin"))?;
     settled(server, &[], |found| found.is_green()).await
 }

@@ -79,14 +79,22 @@ pub fn explain_with(
         out.extend(unselected(catalog, query, client));
     }
     if out.is_empty() {
-        out.push(unknown(catalog, query, client));
+        out.push(not_listed(catalog, query, client, None));
     }
     out
 }
 
-fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explanation {
+/// Explains an endpoint that no source lists, of a host if one is given.
+#[must_use]
+pub fn not_listed(
+    catalog: &Catalog,
+    query: &Query,
+    client: Option<&Client>,
+    host: Option<&str>,
+) -> Explanation {
     let mut out = Explanation::new(catalog, query.to_string(), client);
-    let detail = format!("no source lists {query} behind any service port");
+    let behind = host.map_or_else(|| "any service port".to_owned(), |host| format!("a port of {host}"));
+    let detail = format!("no source lists {query} behind {behind}");
     let (stage, verdict, code) = (Stage::Source, Verdict::Drop, Code::NO_SUCH_ENDPOINT);
     let (registry, object, endpoint) = (None, None, query.to_string());
     out.add([TraceStep { stage, verdict, code, registry, object, endpoint, detail, time: None }]);

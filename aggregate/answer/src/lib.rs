@@ -57,7 +57,7 @@ pub use explain::{
     AppliedRoutes, AppliedRule, Carrier, Explanation, Query, StepDocument, WhyNot, applied_routes,
     applied_rules, carrier, connection_targets, connection_tls, endpoint_freshness, explain, explain_with,
     grpc_declared, is_in_subset, leading_listeners, leading_parts, leading_resources, longest_wildcard,
-    lost_destination, received_subsets, requested_addresses, subsets_with, why_not, why_not_in,
+    lost_destination, not_listed, received_subsets, requested_addresses, subsets_with, why_not, why_not_in,
 };
 pub use forwarding::{forwarding_listeners, forwarding_to};
 pub use grpc_route::{GrpcGap, grpc_routes};

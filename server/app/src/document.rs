@@ -220,6 +220,12 @@ impl From<&tributary_model::ObjectId> for ObjectItem {
 }
 
 impl ObjectItem {
+    /// Whether it describes this object.
+    #[must_use]
+    pub fn is(&self, id: &tributary_model::ObjectId) -> bool {
+        (self.kind.as_str(), self.namespace.as_str(), self.name.as_str())
+            == (id.kind, &*id.namespace, &*id.name)
+    }
     /// Describes a policy by its key alone.
     #[must_use]
     pub fn of_policy(key: &tributary_model::PolicyKey) -> Self {

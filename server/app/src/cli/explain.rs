@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::get::{document, parse};
 use super::server::conclude;
 use super::table::{Tone, age, paint};
-use super::{Console, Server};
+use super::{Console, Server, one_line};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
 use crate::document::explain::{ReasonItem, StepItem, StepObject};
 use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
@@ -110,12 +110,12 @@ type Shown<'a> = (bool, &'a str);
 
 fn prose(item: &ExplainItem, shown: Shown<'_>, color: bool) -> String {
     let tone = if item.is_served() { Tone::Plain } else { Tone::Bad };
-    let mut out = format!("{}  {}", item.endpoint, paint(&item.verdict, tone, color));
+    let mut out = format!("{}  {}", one_line(&item.endpoint), paint(&item.verdict, tone, color));
     if let Some(service) = &item.service {
-        out.push_str(&format!("  service {service}"));
+        out.push_str(&format!("  service {}", one_line(service)));
     }
     if let Some(client) = &item.client {
-        out.push_str(&format!("  for {client}"));
+        out.push_str(&format!("  for {}", one_line(client)));
     }
     out.push_str(&on(&item.replicas));
     out.push('\n');
@@ -133,7 +133,7 @@ fn between(from: &str, to: &str) -> Option<String> {
 fn aged(detail: &str, confirmed: Option<&str>, since: Option<&str>, as_of: &str) -> String {
     let confirmed = confirmed.and_then(|at| between(at, as_of)).map(|age| format!(", confirmed {age} ago"));
     let since = since.and_then(|at| between(at, as_of)).map(|age| format!(", for {age}"));
-    format!("{detail}{}{}", confirmed.unwrap_or_default(), since.unwrap_or_default())
+    one_line(&format!("{detail}{}{}", confirmed.unwrap_or_default(), since.unwrap_or_default()))
 }
 
 fn step(step: &StepItem, (wide, as_of): Shown<'_>, color: bool, out: &mut String) {
@@ -159,8 +159,9 @@ fn reasons(item: &WhyNotItem, shown: Shown<'_>, color: bool) -> String {
         count => format!("{count} {noun} served"),
     };
     let served = paint(&text, tone, color);
-    let service = item.service.as_deref().map(|s| format!("  service {s}")).unwrap_or_default();
-    let mut out = format!("{}  {served}{service}  for {}{}\n", item.host, item.client, on(&item.replicas));
+    let service = item.service.as_deref().map(|s| format!("  service {}", one_line(s))).unwrap_or_default();
+    let (host, client) = (one_line(&item.host), one_line(&item.client));
+    let mut out = format!("{host}  {served}{service}  for {client}{}\n", on(&item.replicas));
     item.reached.iter().for_each(|one| step(one, shown, color, &mut out));
     item.reasons.iter().for_each(|one| reason(one, "dropped", shown, &mut out));
     item.held.iter().for_each(|one| reason(one, "held", shown, &mut out));
@@ -178,13 +179,14 @@ fn has_rejection(item: &WhyNotItem) -> bool {
 }
 
 /// Rules about something that does not exist, so that they exclude nothing that could be counted.
-const NOTHING_EXISTS: [Code; 6] = [
+const NOTHING_EXISTS: [Code; 7] = [
     Code::NO_SUCH_HOST,
     Code::NO_SUCH_PORT,
     Code::NO_SUCH_SUBSET,
     Code::NO_ENDPOINTS,
     Code::ALIAS_LOOP,
     Code::UDP_NOT_SERVED,
+    Code::REMOVED_BY_SOURCE,
 ];
 
 fn reason(reason: &ReasonItem, outcome: &str, (wide, as_of): Shown<'_>, out: &mut String) {
@@ -197,7 +199,11 @@ fn reason(reason: &ReasonItem, outcome: &str, (wide, as_of): Shown<'_>, out: &mu
         let object = dropped.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
         let space = if dropped.endpoint.is_empty() { "" } else { "  " };
         let detail = aged(&dropped.detail, None, dropped.since.as_deref(), as_of);
-        out.push_str(&format!("             {}{space}{detail}{object}\n", dropped.endpoint));
+        let endpoint = one_line(&dropped.endpoint);
+        out.push_str(&format!("             {endpoint}{space}{detail}{object}\n"));
+    }
+    if reason.count > reason.dropped.len() {
+        out.push_str(&format!("             and {} more\n", reason.count - reason.dropped.len()));
     }
     if reason.next != "nothing" {
         out.push_str(&format!("             next: {}\n", reason.next));
@@ -212,12 +218,13 @@ fn source(object: &StepObject, wide: bool) -> String {
     let registry = if registry.is_empty() { String::new() } else { format!("{registry}: ") };
     let place =
         if wide && !object.position.is_empty() { format!(" ({})", object.position) } else { String::new() };
-    format!("  [{registry}{object}{place}]")
+    one_line(&format!("  [{registry}{object}{place}]"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::explain::RefusedItem;
 
     fn mk_reason(code: Code) -> ReasonItem {
         ReasonItem {
@@ -232,13 +239,43 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_not_counted() {
-        let shown = |code| {
+        let shown = |code, count| {
             let mut out = String::new();
-            reason(&mk_reason(code), "dropped", (false, ""), &mut out);
+            let dropped = vec![RefusedItem { detail: "it is".into(), ..RefusedItem::default() }];
+            reason(&ReasonItem { count, dropped, ..mk_reason(code) }, "dropped", (false, ""), &mut out);
             out
         };
-        assert_eq!(shown(Code::NO_SUCH_PORT), "  merge      TRB0525 a rule\n");
-        assert_eq!(shown(Code::NOT_IMPORTED), "  merge      TRB0530 a rule: 1 dropped\n");
+        let detail = "             it is\n";
+        assert_eq!(shown(Code::NO_SUCH_PORT, 1), format!("  merge      TRB0525 a rule\n{detail}"));
+        assert_eq!(shown(Code::NOT_IMPORTED, 1), format!("  merge      TRB0530 a rule: 1 dropped\n{detail}"));
+        let more = format!("  merge      TRB0530 a rule: 3 dropped\n{detail}             and 2 more\n");
+        assert_eq!(shown(Code::NOT_IMPORTED, 3), more);
+    }
+
+    #[test]
+    fn name_with_a_line_end_makes_no_line() {
+        let object =
+            StepObject { kind: "Pod".into(), name: "a\n  deliver    PASS".into(), ..StepObject::default() };
+        let item = StepItem {
+            stage: "source".into(),
+            verdict: "drop".into(),
+            detail: "a client\n  deliver    PASS".into(),
+            object: Some(object.clone()),
+            ..StepItem::default()
+        };
+        let (client, endpoint) = (Some("c\nx".into()), "10.0.0.1:80\nx".into());
+        let explained = ExplainItem { endpoint, client, steps: vec![item], ..ExplainItem::default() };
+        assert_eq!(prose(&explained, (true, ""), false).lines().count(), 2);
+        let dropped = RefusedItem {
+            endpoint: "e\nx".into(),
+            detail: "d\nx".into(),
+            object: Some(object),
+            ..RefusedItem::default()
+        };
+        let reasons = vec![ReasonItem { dropped: vec![dropped], ..mk_reason(Code::NOT_IMPORTED) }];
+        let (host, client) = ("h\nx".into(), "c\nx".into());
+        let missing = WhyNotItem { host, client, reasons, ..WhyNotItem::default() };
+        assert_eq!(super::reasons(&missing, (true, ""), false).lines().count(), 3);
     }
 
     #[test]

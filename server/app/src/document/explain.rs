@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// One candidate with its decisions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainItem {
     /// Endpoint.
@@ -24,7 +24,7 @@ pub struct ExplainItem {
 }
 
 /// One decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepItem {
     /// `source`, `merge`, `visibility`, `network`, `health`, `weight` or `deliver`.
@@ -47,7 +47,7 @@ pub struct StepItem {
 }
 
 /// Object and its registry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepObject {
     /// Registry.
     #[serde(default)]
@@ -67,7 +67,7 @@ pub struct StepObject {
 }
 
 /// Everything of a host that a client does not receive, grouped by rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyNotItem {
     /// Replicas that give this item, if others do not; only in documents that a command merged.
@@ -115,7 +115,7 @@ pub struct ReasonItem {
 }
 
 /// Excluded candidate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedItem {
     /// Endpoint; empty if the rule is about a service.
     pub endpoint: String,

@@ -1,6 +1,6 @@
 //! Backend of the admin surface: reads the catalog, queries the core and the sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 use tributary_core::{ProblemView, RegistryStatus};
-use tributary_model::{Catalog, Mono, RegistryName, ServiceKey, Trace, TraceStep};
+use tributary_model::{Catalog, Mono, ObjectId, RegistryName, ServiceKey, Trace};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
@@ -21,7 +21,7 @@ use super::clusters::tries::Tries;
 use super::clusters::{self, ClusterReport};
 use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
-use super::explain::{self, ExplainRequest, PartOfService};
+use super::explain::{self, ExplainRequest, History, Listing, PartOfService};
 use super::invalid;
 use super::receipts::Receipts;
 use super::rejected_patches::rejected_patches;
@@ -100,6 +100,28 @@ impl LiveBackend {
             move |core: &tributary_core::Core| core.problems().filter(takes).take(Filter::MAX).collect();
         self.handle.inspect(look).await.unwrap_or_default()
     }
+    /// Returns the core's facts about what lists an endpoint. The core looks for the problems of these objects alone.
+    async fn history(&self, listing: Listing) -> History {
+        let Listing { services: keys, workloads } = listing;
+        let look = move |core: &tributary_core::Core| {
+            let trace = |key: ServiceKey| {
+                let mut trace = Trace::default();
+                core.trace(&key, &mut trace);
+                (key, trace.steps)
+            };
+            let services: BTreeMap<_, _> = keys.into_iter().map(trace).collect();
+            let objects = services.values().flatten().filter_map(|step| step.object.as_ref());
+            let objects: BTreeSet<&ObjectId> = objects.map(|object| &object.id).collect();
+            let is_workload = |id: &ObjectId| workloads.iter().any(|workload| workload.is(id));
+            let is_one = |view: &ProblemView| {
+                let id = &view.object.id;
+                objects.contains(id) || is_workload(id)
+            };
+            let problems = core.problems().filter(is_one).take(Filter::MAX).collect();
+            History { services, workloads, problems }
+        };
+        self.handle.inspect(look).await.unwrap_or_default()
+    }
     /// Returns the registries without their held removals and problems, which metrics only count.
     fn summaries(&self, registries: Vec<RegistryStatus>, counts: &RegistryCounts) -> Vec<RegistryItem> {
         let core = CoreReport { registries, ..CoreReport::default() };
@@ -156,18 +178,6 @@ impl LiveBackend {
         let complaint = self.running.complaint();
         checks.push(Check::new("config", complaint.is_none(), complaint.unwrap_or_default()));
         Readiness { ready, checks }
-    }
-    /// Returns the core's trace of the services that an explanation is about.
-    async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<TraceStep>> {
-        let look = move |core: &tributary_core::Core| {
-            let trace = |key: ServiceKey| {
-                let mut trace = Trace::default();
-                core.trace(&key, &mut trace);
-                (key, trace.steps)
-            };
-            keys.into_iter().map(trace).collect()
-        };
-        self.handle.inspect(look).await.unwrap_or_default()
     }
 }
 
@@ -312,10 +322,10 @@ impl AdminBackend for LiveBackend {
             Ok(query) => query,
             Err(never) => match never {},
         };
+        let of = PartOfService::read(&catalog, host, subset)?;
         let request = ExplainRequest {
-            removed: self.removed.of_endpoint(&query),
-            problems: self.problems(|_| true).await,
-            of: PartOfService::read(&catalog, host, subset)?,
+            removed: self.removed.of_endpoint(&query, of.host()),
+            of,
             catalog,
             endpoint: endpoint.to_owned(),
             sessions: Arc::clone(&self.sessions),
@@ -327,13 +337,13 @@ impl AdminBackend for LiveBackend {
                 .unwrap_or_default(),
             now: self.clock.now(),
         };
-        let (request, keys) = run_blocking(move || {
-            let keys = request.services();
-            (Some(request), keys)
+        let (request, listing) = run_blocking(move || {
+            let listing = request.listing();
+            (Some(request), listing)
         })
         .await;
         let Some(request) = request else { return Err("the explanation failed".to_owned()) };
-        let history = self.history(keys).await;
+        let history = self.history(listing).await;
         run_blocking(move || Some(explain::explain(&request, &history)))
             .await
             .unwrap_or_else(|| Ok(Answer::default()))

@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tributary_model::{
-    AddressRef, EndpointGroup, EndpointSource, Health, Hostname, PortNumber, PortView, RegistryName,
-    ServiceView, Source,
+    Address as EndpointAddress, AddressRef, EndpointGroup, EndpointSource, Health, Hostname, Origin,
+    PortNumber, PortView, RegistryName, ServiceView, Source,
 };
 use tributary_runtime::{ClusterScope, ScopeChange};
 
 use super::backend::LiveBackend;
-use super::removed::{Address, Removals, RemovedEndpoint, RemovedHost};
+use super::removed::{Address, Removals, RemovedEndpoint, RemovedHost, address_text};
 use super::timeline::MOST_HOSTS;
 use crate::document::timeline::{TimelineItem, TimelineKind, TimelineObject, TimelineSeverity};
 use crate::traces::Traces;
@@ -80,6 +80,9 @@ struct Difference {
 /// What identifies an endpoint of a service: its port, registry, address and number.
 type Key<'a> = (PortNumber, &'a RegistryName, At<'a>, Option<PortNumber>);
 
+/// Object that lists an endpoint, and the workload behind it.
+type Listed<'a> = (&'a Source, Option<&'a Origin>);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum At<'a> {
     Ip(std::net::IpAddr),
@@ -135,9 +138,9 @@ impl Difference {
                 Some(_) => {}
             }
         }
-        for (key, (_, source)) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
+        for (key, (_, listed)) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
             self.endpoint(2, key);
-            self.removals.endpoint(|| removed_endpoint(before, key, source));
+            self.removals.endpoint(|| removed_endpoint(before, key, *listed));
         }
         if self.endpoints == endpoints {
             self.registries.extend(registries(after).cloned());
@@ -161,24 +164,26 @@ impl Difference {
         }
         for (port, source) in sources(view) {
             let registry = registry(source);
-            for (at, number, _) in served(source) {
+            for (at, number, address) in served(source) {
                 let key = (port.number, &registry, at, number);
-                self.removals.endpoint(|| removed_endpoint(view, &key, &source.group.source));
+                let listed = (&source.group.source, address.origin.as_deref());
+                self.removals.endpoint(|| removed_endpoint(view, &key, listed));
             }
         }
     }
-    /// Names the first addresses that were removed, and the number of the others.
+    /// Names the first addresses that were removed, in order, and the number of the others.
     fn lost(&self) -> String {
-        let mut first: Vec<String> = Vec::new();
-        for endpoint in &self.removals.endpoints {
-            let text = endpoint.to_string();
-            if first.len() < MOST_ADDRESSES && !first.contains(&text) {
-                first.push(text);
-            }
-        }
-        let more = self.endpoints[2].saturating_sub(first.len());
+        let all = &self.removals.endpoints;
+        // an address may be the endpoint of several service ports
+        let distinct: BTreeSet<_> = all.iter().map(|endpoint| (&endpoint.at, endpoint.number)).collect();
+        let uncounted = self.endpoints[2].saturating_sub(all.len());
+        let shown: Vec<String> =
+            distinct.iter().take(MOST_ADDRESSES).map(|(at, number)| address_text(at, *number)).collect();
+        let more = distinct.len() - shown.len() + uncounted;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        if first.is_empty() { String::new() } else { format!(" ({}{more})", first.join(", ")) }
+        // fewer addresses than endpoints would look like a wrong count
+        let of = if distinct.len() < all.len() { "addresses " } else { "" };
+        if shown.is_empty() { String::new() } else { format!(" ({of}{}{more})", shown.join(", ")) }
     }
     /// Returns the entry; `None` if no service changed.
     fn entry(&self, generation: u64) -> Option<TimelineItem> {
@@ -189,7 +194,11 @@ impl Difference {
             counted("services", ["added", "changed", "removed"], self.services),
             counted("endpoints", ["added", "changed health", "removed"], self.endpoints)
                 .map(|text| text + &self.lost()),
-            (self.emptied > 0).then(|| format!("{} services have no endpoint left", self.emptied)),
+            match self.emptied {
+                0 => None,
+                1 => Some("1 service has no endpoint left".to_owned()),
+                count => Some(format!("{count} services have no endpoint left")),
+            },
             Some(named(&self.registries)).filter(|names| !names.is_empty()),
         ];
         let only = self.hosts.first().filter(|_| self.all_hosts == 1);
@@ -216,7 +225,7 @@ fn registries(view: &ServiceView) -> impl Iterator<Item = &RegistryName> {
 fn removed_endpoint(
     view: &ServiceView,
     (port, registry, at, number): &Key<'_>,
-    source: &Source,
+    (source, origin): Listed<'_>,
 ) -> RemovedEndpoint {
     let at = match at {
         At::Ip(ip) => Address::Ip(*ip),
@@ -224,7 +233,8 @@ fn removed_endpoint(
     };
     let (number, port) = (*number, *port);
     let (host, registry, object) = (view.key.host.clone(), (*registry).clone(), source.reference());
-    RemovedEndpoint { at, number, host, port, registry, object }
+    let workload = origin.map(|origin| origin.object.clone()).filter(|workload| *workload != source.object);
+    RemovedEndpoint { at, number, host, port, registry, object, workload }
 }
 
 /// Describes numbers without zeros; `None` if all are zero.
@@ -246,8 +256,8 @@ fn sources(view: &ServiceView) -> impl Iterator<Item = (&PortView, &EndpointSour
     view.ports.iter().flat_map(|port| port.endpoints.inputs.sources.iter().map(move |source| (port, source)))
 }
 
-/// Returns the addresses of a source that have a port for the service port, with its number and their health.
-fn served(source: &EndpointSource) -> impl Iterator<Item = (At<'_>, Option<PortNumber>, Health)> {
+/// Returns the addresses of a source that have a port for the service port, with its number.
+fn served(source: &EndpointSource) -> impl Iterator<Item = (At<'_>, Option<PortNumber>, &EndpointAddress)> {
     source.group.addresses.iter().filter_map(|address| {
         let index = (*source.ports.get(usize::from(address.port_set))?)?;
         let port = source.group.ports(address).get(usize::from(index))?;
@@ -255,12 +265,12 @@ fn served(source: &EndpointSource) -> impl Iterator<Item = (At<'_>, Option<PortN
             AddressRef::Ip(ip) => At::Ip(ip),
             AddressRef::Name(_) | AddressRef::Unix(_) => At::Text(source.group.name(address)?),
         };
-        Some((at, port.number, address.health))
+        Some((at, port.number, address))
     })
 }
 
 /// Returns the endpoints of a view's groups that the other view does not share, each with its health and what listed it.
-fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, (Health, &'a Source)> {
+fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, (Health, Listed<'a>)> {
     let group = |(port, source): (&PortView, &EndpointSource)| {
         (port.number, std::ptr::from_ref::<EndpointGroup>(&source.group))
     };
@@ -269,8 +279,10 @@ fn apart<'a>(view: &'a ServiceView, other: &ServiceView) -> HashMap<Key<'a>, (He
     own.flat_map(|(port, source)| {
         let registry = &source.shard.registry.name;
         let of_group = &source.group.source;
-        served(source)
-            .map(move |(at, number, health)| ((port.number, registry, at, number), (health, of_group)))
+        served(source).map(move |(at, number, address)| {
+            let listed = (of_group, address.origin.as_deref());
+            ((port.number, registry, at, number), (address.health, listed))
+        })
     })
     .collect()
 }
@@ -323,9 +335,12 @@ mod tests {
         assert_eq!((less.services, less.endpoints, less.emptied), ([0, 2, 0], [0, 0, 8], 1));
         let entry = less.entry(8).unwrap();
         assert_eq!(entry.severity, TimelineSeverity::Warning);
-        assert!(entry.message.contains("1 services have no endpoint left"), "{}", entry.message);
+        assert!(entry.message.contains("1 service has no endpoint left"), "{}", entry.message);
         let kept: Vec<_> = less.removals.endpoints.iter().map(ToString::to_string).collect();
         assert_eq!((kept.len(), less.removals.hosts.len()), (8, 0), "{kept:?}");
+        let named = less.entry(8).unwrap().message;
+        let want = "8 removed (addresses 10.4.0.1:80, 10.4.0.1:81, 10.4.0.2:80 and 3 more)";
+        assert!(named.contains(want), "each address once, in order: {named}");
         let gone = difference(&first, &mk_catalog(&[("pay.test", 3)]));
         assert_eq!((gone.removals.endpoints.len(), gone.removals.hosts.len()), (4, 1));
         assert_eq!(gone.removals.hosts[0].host.as_str(), "cart.test");

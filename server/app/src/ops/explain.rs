@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{
-    Carrier, ClientClass, ClusterName, Explanation, PortSet, Query, Takes, WhyNot, carrier, concrete,
-    explain_with, is_in_subset, not_routed, received_subsets, resolve,
+    Carrier, ClientClass, ClusterName, Explanation, PortSet, Query, StepDocument, Takes, WhyNot, carrier,
+    concrete, explain_with, is_in_subset, not_listed, not_routed, received_subsets, resolve,
 };
 use tributary_core::ProblemView;
 use tributary_model::{
@@ -26,7 +26,7 @@ use super::sessions::{Found, Sessions};
 use super::ways::{self, Ways};
 use super::{invalid, left_out, lost_clusters};
 use crate::admin::backend::{Answer, Explained};
-use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
+use crate::document::{Filter, ObjectItem, endpoints, filter::same_host, short_name, timestamp};
 
 /// Maximum number of services whose history is requested; one address in more services is a mistake.
 const MAX_SERVICES: usize = 64;
@@ -47,8 +47,6 @@ pub struct ExplainRequest {
     pub withdrawn: Vec<String>,
     /// Removals of this endpoint, the latest first.
     pub removed: Vec<TraceStep>,
-    /// Objects with a problem.
-    pub problems: Vec<ProblemView>,
     /// Current time on the core's clock.
     pub now: Mono,
 }
@@ -70,6 +68,31 @@ impl PartOfService {
         let part = short_name::part(catalog, host, None)?;
         Ok(Self { host: Some(part.host), port: part.port, subset: part.subset.or(subset) })
     }
+    /// Host, if one is named.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+}
+
+/// What lists an endpoint.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Services that have it.
+    pub services: Vec<ServiceKey>,
+    /// Objects of the workloads behind it, where a service selects them.
+    pub workloads: Vec<ObjectItem>,
+}
+
+/// Facts of the core about what lists an endpoint.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Steps of each service.
+    pub services: BTreeMap<ServiceKey, Vec<TraceStep>>,
+    /// Objects of the workloads behind the endpoint.
+    pub workloads: Vec<ObjectItem>,
+    /// Problems of the objects in the steps, and of the workloads.
+    pub problems: Vec<ProblemView>,
 }
 
 /// Reads the name of a subset.
@@ -79,9 +102,9 @@ pub fn subset(text: Option<&str>) -> Result<Option<Subset>, String> {
 }
 
 impl ExplainRequest {
-    /// Returns the services that have this endpoint.
+    /// Returns what lists this endpoint.
     #[must_use]
-    pub fn services(&self) -> Vec<ServiceKey> {
+    pub fn listing(&self) -> Listing {
         let filter = Filter {
             name: Some(self.endpoint.clone()),
             host: self.of.host.clone(),
@@ -98,41 +121,41 @@ impl ExplainRequest {
             })
             .take(MAX_SERVICES)
             .collect();
-        keys.into_iter().collect()
+        let workloads = items.into_iter().filter_map(|item| item.workload).take(MAX_SERVICES).collect();
+        Listing { services: keys.into_iter().collect(), workloads }
     }
 }
 
 /// Explains how an endpoint came to be served, or where it was dropped.
-pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<TraceStep>>) -> Explained {
+pub fn explain(request: &ExplainRequest, history: &History) -> Explained {
     let found =
         request.client.as_deref().map(|id| request.sessions.find(&request.catalog, id)).transpose()?;
     let query: Query = match request.endpoint.parse() {
         Ok(query) => query,
         Err(never) => match never {},
     };
-    let history = |key: &ServiceKey| history.get(key).cloned().unwrap_or_default();
+    let traced = |key: &ServiceKey| history.services.get(key).cloned().unwrap_or_default();
     let client = found.as_ref().map(|found| &found.client);
     let PartOfService { host, port, subset } = &request.of;
     let subset = subset.as_ref();
-    let mut all = explain_with(&request.catalog, (&query, subset), client, &history);
+    let mut all = explain_with(&request.catalog, (&query, subset), client, &traced);
     let served_by = host.as_deref().map(|host| served_by(&request.catalog, host, found.as_ref()));
     all.retain(|one| served_by.as_deref().is_none_or(|host| is_of_host(one, host)));
     all.retain(|one| port.is_none() || one.port.is_none() || one.port == *port);
-    // An endpoint that no source lists has an explanation too, with one step.
-    if let (true, Some(host)) = (all.is_empty(), host) {
-        let removed = request.removed.iter().map(|step| &step.detail);
-        let more: String = request.withdrawn.iter().chain(removed).map(|of| format!("; {of}")).collect();
-        return Err(format!("no source lists the endpoint {} of {host}{more}", request.endpoint));
+    if all.is_empty() {
+        all.push(not_listed(&request.catalog, &query, client, host.as_deref()));
     }
     if let Some(found) = &found {
         let mut tables = is_led(found).then(|| Routed::new(&request.catalog, found));
         all.iter_mut().for_each(|one| deliver(&request.catalog, (found, subset), tables.as_mut(), one));
     }
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
-    for one in all.iter_mut().filter(|one| one.steps.iter().any(|step| step.code == Code::NO_SUCH_ENDPOINT)) {
+    let is_listed =
+        |step: &StepDocument| !matches!(step.code, Code::NO_SUCH_ENDPOINT | Code::WORKLOAD_NOT_SELECTED);
+    for one in all.iter_mut().filter(|one| !one.steps.iter().all(is_listed)) {
         one.add(request.removed.iter().cloned());
     }
-    all.iter_mut().for_each(|one| invalid::add_of_sources(one, &request.problems));
+    all.iter_mut().for_each(|one| invalid::add_of_sources(one, &history.workloads, &history.problems));
     let now = Timestamp::now();
     all.iter_mut().for_each(|one| set_times(one, request.now, now));
     Ok(answer(all, found.and_then(|found| found.note)))
@@ -353,7 +376,7 @@ pub fn why_not(
     invalid::add_declaring(&mut out, problems);
     let is_missing = |code: Code| matches!(code, Code::NO_SUCH_HOST | Code::NO_ENDPOINTS);
     if out.reasons.iter().any(|reason| is_missing(reason.code)) {
-        out.add(removed.of_host(&out.host));
+        out.add(removed.of_host(&out.host, out.port));
     }
     let view = resolve(catalog, &out.host, class.scope(), &mut ());
     let view = view.and_then(|view| concrete(catalog, view, class.scope(), &mut ()));

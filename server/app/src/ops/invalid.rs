@@ -6,6 +6,7 @@ use tributary_answer::{Explanation, StepDocument, WhyNot};
 use tributary_core::ProblemView;
 use tributary_model::{Catalog, Code, Stage, TraceStep, Verdict};
 
+use crate::document::ObjectItem;
 use crate::document::policies::of_problem;
 
 /// Whether an object with this problem may declare services; a document or file without identity may contain any object.
@@ -23,10 +24,10 @@ pub fn add_declaring(out: &mut WhyNot, problems: &[ProblemView]) {
 
 fn step(view: &ProblemView) -> TraceStep {
     let detail = format!("not valid, and may declare this host: {}", view.problem.message);
-    made(view, Verdict::Drop, detail)
+    problem_step(view, Verdict::Drop, detail)
 }
 
-fn made(view: &ProblemView, verdict: Verdict, detail: String) -> TraceStep {
+fn problem_step(view: &ProblemView, verdict: Verdict, detail: String) -> TraceStep {
     TraceStep {
         stage: Stage::Source,
         verdict,
@@ -39,8 +40,9 @@ fn made(view: &ProblemView, verdict: Verdict, detail: String) -> TraceStep {
     }
 }
 
-/// Adds the problems of the objects that list an endpoint: what their sources contain now may not be what is served.
-pub fn add_of_sources(out: &mut Explanation, problems: &[ProblemView]) {
+/// Adds the problems of the objects that list an endpoint, and of the workloads behind it: what their sources contain now may not be what
+/// is served.
+pub fn add_of_sources(out: &mut Explanation, workloads: &[ObjectItem], problems: &[ProblemView]) {
     let lists = |step: &StepDocument, view: &ProblemView| {
         let id = &view.object.id;
         step.stage == Stage::Source
@@ -50,12 +52,11 @@ pub fn add_of_sources(out: &mut Explanation, problems: &[ProblemView]) {
                         == (id.kind, &*id.namespace, &*id.name)
             })
     };
-    let concerned = problems.iter().filter(|view| out.steps.iter().any(|step| lists(step, view)));
-    let steps: Vec<TraceStep> = concerned
-        .map(|view| {
-            made(view, Verdict::Warn, format!("the object has a problem now: {}", view.problem.message))
-        })
-        .collect();
+    let is_workload = |view: &ProblemView| workloads.iter().any(|workload| workload.is(&view.object.id));
+    let concerned =
+        problems.iter().filter(|view| is_workload(view) || out.steps.iter().any(|step| lists(step, view)));
+    let detail = |view: &ProblemView| format!("the object has a problem now: {}", view.problem.message);
+    let steps: Vec<_> = concerned.map(|view| problem_step(view, Verdict::Warn, detail(view))).collect();
     out.add(steps);
 }
 

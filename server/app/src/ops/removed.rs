@@ -3,20 +3,17 @@
 //! `catalog_log` adds them as it compares generations; `explain` and `why-not` read them. The last ones are kept, bounded in number: a search
 //! walks them, which only an operator requests.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_answer::Query;
 use tributary_model::{
-    Code, Hostname, Mono, ObjectRef, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict,
+    Code, Hostname, Mono, ObjectId, ObjectRef, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict,
 };
 
 use crate::document::filter::same_host;
-
-/// Most steps of one explanation.
-const MOST_STEPS: usize = 8;
 
 /// The last removed endpoints and hosts. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -52,10 +49,12 @@ pub struct RemovedEndpoint {
     pub registry: RegistryName,
     /// Object that listed it.
     pub object: ObjectRef,
+    /// Object of the workload behind it, if it is another one.
+    pub workload: Option<ObjectId>,
 }
 
 /// Address of an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
     /// IP address.
     Ip(IpAddr),
@@ -87,26 +86,39 @@ impl Removed {
         extend(endpoints, removals.endpoints, at, Self::MOST_ENDPOINTS);
         extend(hosts, removals.hosts, at, Self::MOST_HOSTS);
     }
-    /// Returns a step for each removal of an endpoint, the latest first.
+    /// Returns a step for each removal of an endpoint, of a host or its first labels if one is given, the latest first.
     #[must_use]
-    pub fn of_endpoint(&self, query: &Query) -> Vec<TraceStep> {
+    pub fn of_endpoint(&self, query: &Query, host: Option<&str>) -> Vec<TraceStep> {
         let memory = self.0.lock();
-        let found = memory.endpoints.iter().rev().filter(|(_, one)| one.is(query));
-        steps(found.map(|(at, one)| (one.origin(), one.listed(), *at)))
+        let is_of = |own: &str| host.is_none_or(|host| same_host(host, own) || begins_with(own, host));
+        let found =
+            memory.endpoints.iter().rev().filter(|(_, one)| one.is(query) && is_of(one.host.as_str()));
+        distinct(found.map(|(at, one)| one.step(*at)))
     }
-    /// Returns a step for each removal of a host or of its endpoints, the latest first.
+    /// Returns a step for each removal of a host, or of its endpoints at one of its ports, the latest first. Without a removal of the host,
+    /// its first labels are enough.
     #[must_use]
-    pub fn of_host(&self, host: &str) -> Vec<TraceStep> {
+    pub fn of_host(&self, host: &str, port: Option<PortNumber>) -> Vec<TraceStep> {
         let memory = self.0.lock();
-        let hosts = memory.hosts.iter().rev().filter(|(_, one)| same_host(host, one.host.as_str()));
-        let declared =
-            |one: &RemovedHost| format!("registry {} declared it, and does so no longer", one.registry);
-        let origin = |one: &RemovedHost| (one.registry.clone(), one.object.clone());
-        let hosts = hosts.map(|(at, one)| (origin(one), declared(one), *at));
-        let endpoints = memory.endpoints.iter().rev().filter(|(_, one)| same_host(host, one.host.as_str()));
-        let endpoints = endpoints.map(|(at, one)| (one.origin(), format!("{one}: {}", one.listed()), *at));
-        steps(hosts.chain(endpoints))
+        let exact = memory.of_host(port, |own| same_host(host, own));
+        if exact.is_empty() { memory.of_host(port, |own| begins_with(own, host)) } else { exact }
     }
+}
+
+impl Memory {
+    fn of_host(&self, port: Option<PortNumber>, is: impl Fn(&str) -> bool) -> Vec<TraceStep> {
+        let hosts = self.hosts.iter().rev().filter(|(_, one)| is(one.host.as_str()));
+        let of_port = |one: &RemovedEndpoint| port.is_none_or(|port| one.port == port);
+        let endpoints = self.endpoints.iter().rev().filter(|(_, one)| of_port(one) && is(one.host.as_str()));
+        let steps = hosts.map(|(at, one)| one.step(*at)).chain(endpoints.map(|(at, one)| one.step(*at)));
+        distinct(steps)
+    }
+}
+
+/// Whether a host begins with these labels.
+fn begins_with(host: &str, labels: &str) -> bool {
+    let labels = labels.trim_end_matches('.').to_ascii_lowercase();
+    host.strip_prefix(&labels).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Makes room first, so that the bound is that of the memory too.
@@ -117,30 +129,23 @@ fn extend<T>(kept: &mut VecDeque<(Mono, T)>, new: Vec<T>, at: Mono, most: usize)
     kept.extend(new.into_iter().skip(skipped).map(|one| (at, one)));
 }
 
-/// Registry and object that listed something.
-type Origin = (RegistryName, ObjectRef);
+/// Returns the first one of the steps with the same endpoint and text, which is the latest.
+fn distinct(steps: impl Iterator<Item = TraceStep>) -> Vec<TraceStep> {
+    let mut known = BTreeSet::new();
+    steps.filter(|step| known.insert((step.endpoint.clone(), step.detail.clone()))).collect()
+}
 
-/// Returns steps; of equal texts the first one, which is the latest.
-fn steps(found: impl Iterator<Item = (Origin, String, Mono)>) -> Vec<TraceStep> {
-    let mut out: Vec<TraceStep> = Vec::new();
-    for ((registry, object), detail, at) in found {
-        if out.len() == MOST_STEPS {
-            break;
-        }
-        if !out.iter().any(|step| step.detail == detail) {
-            out.push(TraceStep {
-                stage: Stage::Source,
-                verdict: Verdict::Drop,
-                code: Code::REMOVED_BY_SOURCE,
-                registry: Some(registry),
-                object: Some(object),
-                endpoint: String::new(),
-                detail,
-                time: Some(StepTime::Since(at)),
-            });
-        }
+fn step(origin: (&RegistryName, &ObjectRef), endpoint: String, detail: String, at: Mono) -> TraceStep {
+    TraceStep {
+        stage: Stage::Source,
+        verdict: Verdict::Drop,
+        code: Code::REMOVED_BY_SOURCE,
+        registry: Some(origin.0.clone()),
+        object: Some(origin.1.clone()),
+        endpoint,
+        detail,
+        time: Some(StepTime::Since(at)),
     }
-    out
 }
 
 impl Removals {
@@ -169,23 +174,37 @@ impl RemovedEndpoint {
             _ => false,
         }
     }
-    fn origin(&self) -> Origin {
-        (self.registry.clone(), self.object.clone())
+    fn step(&self, at: Mono) -> TraceStep {
+        let Self { registry, host, port, object, .. } = self;
+        let workload = self.workload.as_ref().map(|workload| format!(" ({workload})")).unwrap_or_default();
+        let detail =
+            format!("registry {registry} listed it for {host}:{port}{workload}, and does so no longer");
+        step((registry, object), self.to_string(), detail, at)
     }
-    fn listed(&self) -> String {
-        let Self { registry, host, port, .. } = self;
-        format!("registry {registry} listed it for {host}:{port}, and does so no longer")
+}
+
+impl RemovedHost {
+    fn step(&self, at: Mono) -> TraceStep {
+        let Self { host, registry, object } = self;
+        let detail = format!("registry {registry} declared {host}, and does so no longer");
+        step((registry, object), String::new(), detail, at)
     }
 }
 
 impl std::fmt::Display for RemovedEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (&self.at, self.number) {
-            (Address::Ip(ip), Some(number)) => std::net::SocketAddr::new(*ip, number.get()).fmt(f),
-            (Address::Ip(ip), None) => ip.fmt(f),
-            (Address::Text(text), Some(number)) => write!(f, "{text}:{number}"),
-            (Address::Text(text), None) => f.write_str(text),
-        }
+        f.write_str(&address_text(&self.at, self.number))
+    }
+}
+
+/// Returns an address with its port, if it has one.
+#[must_use]
+pub fn address_text(at: &Address, number: Option<PortNumber>) -> String {
+    match (at, number) {
+        (Address::Ip(ip), Some(number)) => std::net::SocketAddr::new(*ip, number.get()).to_string(),
+        (Address::Ip(ip), None) => ip.to_string(),
+        (Address::Text(text), Some(number)) => format!("{text}:{number}"),
+        (Address::Text(text), None) => text.to_string(),
     }
 }
 
@@ -200,6 +219,15 @@ mod tests {
             host: Hostname::new(host).unwrap(),
             port: PortNumber::new(80).unwrap(),
             registry: RegistryName::new(registry).unwrap(),
+            object: mk_object(),
+            workload: None,
+        }
+    }
+
+    fn mk_host(host: &str) -> RemovedHost {
+        RemovedHost {
+            host: Hostname::new(host).unwrap(),
+            registry: RegistryName::new("home").unwrap(),
             object: mk_object(),
         }
     }
@@ -229,7 +257,7 @@ mod tests {
             ]),
         );
         removed.add(at(3), of(vec![mk_endpoint("10.0.0.1", 8080, "pay.test", "home")]));
-        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap());
+        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap(), None);
         let found = find("10.0.0.1:8080");
         let want = [
             "registry home listed it for pay.test:80, and does so no longer",
@@ -240,10 +268,32 @@ mod tests {
         assert_eq!(find("10.0.0.1").len(), 2);
         assert_eq!((find("10.0.0.1:80").len(), find("10.0.0.2").len()), (0, 0));
         assert_eq!((find("db.test").len(), find("db.test:5").len(), find("db.test:6").len()), (1, 1, 0));
-        assert_eq!(removed.of_host("PAY.test.").len(), 2);
-        assert!(
-            details(&removed.of_host("pay.test"))[0].starts_with("10.0.0.1:8080: registry home listed it")
-        );
+        assert_eq!(find("10.0.0.1:8080")[0].endpoint, "10.0.0.1:8080");
+        let of_host = |host| removed.of_endpoint(&"10.0.0.1".parse().unwrap(), Some(host)).len();
+        assert_eq!((of_host("pay"), of_host("pay.test"), of_host("cart.test")), (2, 2, 0));
+    }
+
+    #[test]
+    fn hosts_are_found_with_their_endpoints_by_name_port_and_first_labels() {
+        let removed = Removed::default();
+        let workload = Some(tributary_model::ObjectId::new("WorkloadEntry", "shop", "w1"));
+        let endpoints = vec![
+            mk_endpoint("10.0.0.1", 8080, "pay.test", "home"),
+            RemovedEndpoint { workload, ..mk_endpoint("10.0.0.2", 8080, "pay.test", "home") },
+            mk_endpoint("10.0.0.2", 8080, "pay.test", "home"),
+            mk_endpoint("10.0.0.3", 1, "pay.test.local", "home"),
+        ];
+        removed.add(at(1), Removals { endpoints, hosts: vec![mk_host("pay.test")] });
+        let find = |host: &str, port: Option<u32>| {
+            removed.of_host(host, port.map(|port| PortNumber::new(port).unwrap()))
+        };
+        let found = find("PAY.test.", None);
+        let want = ["", "10.0.0.2:8080", "10.0.0.2:8080", "10.0.0.1:8080"];
+        assert_eq!(found.iter().map(|step| &*step.endpoint).collect::<Vec<_>>(), want);
+        assert_eq!(found[0].detail, "registry home declared pay.test, and does so no longer");
+        assert!(found[2].detail.contains("for pay.test:80 (WorkloadEntry shop/w1), and"), "{found:?}");
+        assert_eq!((find("pay.test", Some(80)).len(), find("pay.test", Some(81)).len()), (4, 1));
+        assert_eq!((find("pay", None).len(), find("pa", None).len()), (5, 0), "whole labels");
     }
 
     #[test]
@@ -253,11 +303,7 @@ mod tests {
         for number in 0..Removed::MOST_ENDPOINTS + 10 {
             let ip = format!("10.0.{}.{}", number / 256, number % 256);
             removals.endpoint(|| mk_endpoint(&ip, 1, "pay.test", "home"));
-            removals.host(|| RemovedHost {
-                host: Hostname::new(format!("h{number}.test")).unwrap(),
-                registry: RegistryName::new("home").unwrap(),
-                object: mk_object(),
-            });
+            removals.host(|| mk_host(&format!("h{number}.test")));
         }
         assert_eq!(
             (removals.endpoints.len(), removals.hosts.len()),
@@ -271,13 +317,13 @@ mod tests {
                 ..Removals::default()
             },
         );
-        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap()).len();
+        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap(), None).len();
         assert_eq!((find("10.0.0.0"), find("10.0.0.1"), find("10.9.9.9")), (0, 1, 1));
-        assert_eq!(removed.of_host("h1.test").len(), 1);
+        assert_eq!(removed.of_host("h1.test", None).len(), 1);
         assert!(
             removed.0.lock().endpoints.capacity() < 2 * Removed::MOST_ENDPOINTS,
             "the bound is that of the memory"
         );
-        assert_eq!(removed.of_host("pay.test").len(), MOST_STEPS);
+        assert_eq!(removed.of_host("pay.test", None).len(), Removed::MOST_ENDPOINTS);
     }
 }

@@ -206,6 +206,43 @@ async fn why_not_names_invalid_documents_that_may_declare_the_host() {
 }
 
 #[tokio::test]
+async fn explanations_name_the_workload_that_a_service_selects() {
+    let service = mk_entry("pay", "pay.shop", "10.0.0.1");
+    let (service, _) = service.split_once("  endpoints:").unwrap();
+    let service = format!("{service}  workloadSelector: {{labels: {{app: pay}}}}\n");
+    let workload = |name: &str, address: &str| {
+        format!(
+            "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec: {{address: \"{address}\", labels: {{app: pay}}}}\n"
+        )
+    };
+    let (one, two) = (workload("w1", "10.0.0.1"), workload("w2", "10.0.0.2"));
+    let dir = mk_folder(&[("pay.yaml", service), ("w1.yaml", one), ("w2.yaml", two)]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.2:80").await;
+    put(dir.path(), "w1.yaml", &workload("w1", "1 2"));
+    let shown = world.until("explain 10.0.0.1", "the object has a problem now").await;
+    assert!(
+        shown.contains("10.0.0.1:80  served") && shown.contains("[file: WorkloadEntry shop/w1]"),
+        "{shown}"
+    );
+
+    std::fs::remove_file(dir.path().join("w2.yaml")).unwrap();
+    let shown = world.until("explain 10.0.0.2 --host pay.shop", "TRB0559").await;
+    assert!(shown.contains("no source lists 10.0.0.2 behind a port of pay.shop"), "{shown}");
+    assert!(
+        shown.contains("listed it for pay.shop:80 (WorkloadEntry shop/w2), and does so no longer"),
+        "{shown}"
+    );
+    let other = world.run("explain 10.0.0.2 --host far.shop").await.out;
+    assert!(other.contains("TRB0502") && !other.contains("TRB0559"), "{other}");
+    std::fs::remove_file(dir.path().join("pay.yaml")).unwrap();
+    let shown = world.until("explain 10.0.0.1", "TRB0559").await;
+    assert!(shown.contains("no service selects it"), "{shown}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn explanations_name_a_problem_of_the_object_and_who_removed_it() {
     let (dir, world) = mk_world().await;
     let mut client = mk_client(&world, Variant::Delta).await;
@@ -226,7 +263,7 @@ async fn explanations_name_a_problem_of_the_object_and_who_removed_it() {
     assert!(other.contains("TRB0502") && !other.contains("TRB0559"), "{other}");
     let shown = world.run("why-not pay.shop --for-client web-1").await.out;
     assert!(shown.contains("TRB0524") && shown.contains("TRB0559"), "{shown}");
-    assert!(shown.contains("registry file declared it, and does so no longer"), "{shown}");
-    assert!(shown.contains("10.0.0.1:80: registry file listed it for pay.shop:80"), "{shown}");
+    assert!(shown.contains("registry file declared pay.shop, and does so no longer"), "{shown}");
+    assert!(shown.contains("10.0.0.1:80  registry file listed it for pay.shop:80"), "{shown}");
     world.server.stop().await;
 }

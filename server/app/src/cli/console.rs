@@ -53,7 +53,7 @@ impl Console<'_> {
 pub fn harmless(text: &str, color: bool) -> String {
     let mut rest = text;
     let mut out = String::with_capacity(text.len());
-    while let Some(at) = rest.find(|c: char| c.is_control() && c != '\n' && c != '\t') {
+    while let Some(at) = rest.find(|c: char| is_obeyed(c) && c != '\n' && c != '\t') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let colored = if color { color_at(rest) } else { None };
@@ -68,7 +68,14 @@ pub fn harmless(text: &str, color: bool) -> String {
 /// Returns a text from outside as one line, without control characters.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a terminal does something else than to show the character: control characters, line separators, and those that change the direction
+/// of what follows.
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
 }
 
 /// Returns the length of the sequence at the beginning that sets a colour.
@@ -86,6 +93,8 @@ mod tests {
     fn control_characters_do_not_reach_a_terminal_and_colours_do() {
         let hostile = "a\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}2J\r\tb\u{1b}[31mred\u{1b}[0m\u{1b}[1;9\n";
         assert_eq!(harmless(hostile, false), "a ]0;owned  [2J 2J \tb [31mred [0m [1;9\n");
+        assert_eq!(one_line("pay\u{202e}tset.\u{2066}\n"), "pay tset.  ");
+        assert_eq!(harmless("pay\u{202e}tset\n", false), "pay tset\n");
         assert_eq!(harmless(hostile, true), "a ]0;owned  [2J 2J \tb\u{1b}[31mred\u{1b}[0m [1;9\n");
         let (mut out, mut talk) = (Vec::new(), Vec::new());
         let mut console = Console { out: &mut out, talk: &mut talk, terminal: true, color: false };

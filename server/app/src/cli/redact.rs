@@ -38,7 +38,9 @@ static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(names).ok()
 });
 /// Fields with the text that a header is compared with, or that a tag is set to.
-const TEXTS: [&str; 6] = ["exact", "prefix", "regex", "literal", "value", "defaultValue"];
+const TEXTS: [&str; 4] = ["exact", "prefix", "regex", "value"];
+/// Fields of tags, whose values are secrets whatever the name of the tag is.
+const OF_TAGS: [&str; 2] = ["literal", "defaultValue"];
 
 /// Returns a JSON document without what looks like a secret; any other text as [`redacted`] does.
 #[must_use]
@@ -57,8 +59,8 @@ fn redact(value: &mut Value, named: bool) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let is_secret =
-                    is_secret(name) || named && TEXTS.contains(&name.as_str()) || name == "literal";
+                let is_text = |of: &[&str]| of.contains(&name.as_str());
+                let is_secret = is_secret(name) || named && is_text(&TEXTS) || is_text(&OF_TAGS);
                 redact(value, is_secret);
             }
         }
@@ -134,7 +136,7 @@ mod tests {
                 "token": {"exact": "s3cr3t"}, "x-canary": {"exact": "always"},
             }}],
             "headers": {"request": {"set": {"cookie": "a=s3cr3t", "x-user-token": "s3cr3t", "x-canary": "yes"}}},
-            "customTags": {"pw": {"literal": "s3cr3t"}, "stage": {"literal": "s3cr3t"}, "user": {"header": "x-user"}},
+            "customTags": {"pw": {"literal": "s3cr3t"}, "stage": {"literal": "s3cr3t"}, "user": {"header": {"name": "x-user", "defaultValue": "s3cr3t"}}},
             "labels": {"db_url": "postgres---u-s3cr3t-h-x", "app": "pay", "my.pwd": "s3cr3t"},
             "list": {"set-cookie": ["s3cr3t"]}, "tokens": {"audiences": ["mesh"]}, "secret": {"name": "east"},
             "tokenFile": "/var/run/token", "password": REDACTED, "compass": "north", "accessToken": ["s3cr3t"],
@@ -145,7 +147,7 @@ mod tests {
         for (pointer, stays) in [
             ("/match/0/headers/x-canary/exact", "always"),
             ("/headers/request/set/x-canary", "yes"),
-            ("/customTags/user/header", "x-user"),
+            ("/customTags/user/header/name", "x-user"),
             ("/labels/app", "pay"),
             ("/tokens/audiences/0", "mesh"),
             ("/secret/name", "east"),

@@ -37,7 +37,7 @@ pub mod watch;
 
 use std::io::IsTerminal as _;
 
-pub use console::{Console, harmless, one_line};
+pub use console::{Console, harmless};
 pub use server::Server;
 
 use crate::args::Command;

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::console::one_line;
 use super::get::document;
 use super::table::{Tone, paint};
-use super::{Console, Server, one_line};
+use super::{Console, Server};
 use crate::analyze::{Finding, Severity, files, live, ordered};
 use crate::args::{AnalyzeArgs, Output};
 use crate::config::load;

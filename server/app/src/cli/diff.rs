@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::console::one_line;
 use super::get::{document, items, parse};
 use super::table::Table;
-use super::{Console, Server, one_line};
+use super::{Console, Server};
 use crate::args::{DiffArgs, Output};
 use crate::document::{DiffItem, List};
 use crate::environment::Environment;

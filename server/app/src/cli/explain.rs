@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::console::one_line;
 use super::get::{document, parse};
 use super::server::conclude;
 use super::table::{Tone, age, paint};
-use super::{Console, Server, one_line};
+use super::{Console, Server};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
 use crate::document::explain::{ReasonItem, StepItem, StepObject};
 use crate::document::{ExplainItem, List, Metadata, WhyNotItem};

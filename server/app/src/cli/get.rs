@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::console::one_line;
 use super::table::{Cell, Table, Tone, age};
-use super::{Console, Server, clusters, one_line, overview, registries, resources, routes, watch};
+use super::{Console, Server, clusters, overview, registries, resources, routes, watch};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{
     ClientItem, EndpointItem, GatewayItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem,

@@ -4,7 +4,7 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::one_line;
+use super::console::one_line;
 
 /// Tone of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

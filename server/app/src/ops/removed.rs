@@ -49,7 +49,7 @@ pub struct RemovedEndpoint {
     pub registry: RegistryName,
     /// Object that listed it.
     pub object: ObjectRef,
-    /// Object of the workload behind it, if it is another one.
+    /// Object of the workload behind it, if it differs.
     pub workload: Option<ObjectId>,
 }
 

@@ -1,12 +1,16 @@
 //! Keeps the running registries equal to the configuration, at start and on reload.
+//!
+//! A registry under a new name serves before the old one is removed, so that its endpoints never leave.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use tributary_model::{Code, RegistryName};
+use tributary_core::RegistryStatus;
+use tributary_model::{Code, Generation, RegistryName};
 use tributary_runtime::{Handle, SupervisorError};
 
 use super::config_source::ConfigSource;
@@ -18,6 +22,12 @@ use crate::config::model::RegistryConfig;
 use crate::exit::{CommandError, Exit};
 use crate::reload::Apply;
 use crate::telemetry::LogLevel;
+
+/// Longest wait of a reload for a registry under a new name. A source that does not answer is waited for by later tries.
+const RENAMED: Duration = Duration::from_secs(3);
+
+/// Served runs by registry.
+type Generations = BTreeMap<RegistryName, Generation>;
 
 /// Adds, rotates and removes registries as the configuration lists them.
 pub struct Registries {
@@ -84,6 +94,48 @@ impl Registries {
         self.state.remember(&configured);
         Ok(())
     }
+    /// Returns the served runs of registries.
+    fn generations(&self, of: &[RegistryConfig]) -> Generations {
+        let runs = self.handle.runs();
+        let names = of.iter().flat_map(RegistryConfig::names);
+        let served = names.filter_map(|name| runs.get_key_value(name.as_str()));
+        served.map(|(name, run)| (name.clone(), run.generation)).collect()
+    }
+    /// Waits for the registry of the configuration that has the same source under another name, if there is one, until it has listed the source
+    /// in a run after the replaced one. Fails after a while: the registry stays, and the next try waits again.
+    async fn is_listed_by_its_successor(
+        &self,
+        registry: &RegistryConfig,
+        config: &Config,
+        replaced: &Generations,
+    ) -> Result<(), CommandError> {
+        let is_successor = |other: &&RegistryConfig| {
+            other.source == registry.source
+                && other.cluster_id == registry.cluster_id
+                && other.name != registry.name
+        };
+        let Some(successor) = config.registries.iter().find(is_successor) else { return Ok(()) };
+        let names = successor.names();
+        let listed = self.listed(&names, replaced);
+        tokio::time::timeout(RENAMED, listed).await.map_err(|_| {
+            let [old, new] = [registry, successor].map(|of| of.name.clone().unwrap_or_default());
+            failed(&old, &format_args!("it stays until `{new}`, which has the same source, has listed it"))
+        })
+    }
+    async fn listed(&self, names: &[String], replaced: &Generations) {
+        let mut changes = self.handle.status_changes();
+        let serves = |status: &RegistryStatus| {
+            let is_new = replaced.get(&status.id.name).is_none_or(|before| *before != status.generation);
+            status.synced && status.shadow.is_none() && is_new
+        };
+        while changes.next().await.is_some() {
+            let Ok(all) = self.handle.inspect(tributary_core::Core::status).await else { return };
+            let of = |name: &String| all.iter().find(|status| status.id.name.as_str() == name);
+            if names.iter().all(|name| of(name).is_some_and(serves)) {
+                return;
+            }
+        }
+    }
     async fn remove(&self, registry: &RegistryConfig) -> Result<(), CommandError> {
         for name in registry.names() {
             let own = RegistryName::new(&name).map_err(|e| failed(&name, &e))?;
@@ -124,19 +176,28 @@ impl Apply for Registries {
         }
         let name = |registry: &RegistryConfig| registry.name.clone().unwrap_or_default();
         let mut stays = BTreeSet::new();
-        // Removals precede additions only for a name that a new registry reuses.
-        for registry in &change.removed {
+        let is_reused = |of: &&RegistryConfig| change.added.iter().any(|added| name(added) == name(of));
+        for registry in change.removed.iter().filter(is_reused) {
             let done = self.remove(registry).await;
             if done.is_err() {
                 stays.insert(name(registry));
             }
             note(Part::Removed(name(registry)), done);
         }
+        let replaced = self.generations(&change.rotated);
         for registry in change.added.iter().filter(|registry| !stays.contains(&name(registry))) {
             note(Part::Added(name(registry)), self.add(registry, config).await);
         }
         for registry in &change.rotated {
             note(Part::Rotated(name(registry)), self.rotate(registry, config).await);
+        }
+        for registry in change.removed.iter().filter(|of| !is_reused(of)) {
+            let is_listed = self.is_listed_by_its_successor(registry, config, &replaced).await;
+            let done = match is_listed {
+                Ok(()) => self.remove(registry).await,
+                Err(stays) => Err(stays),
+            };
+            note(Part::Removed(name(registry)), done);
         }
         let concerns = change.policies || concerns_remotes(change, config);
         if let Some(remotes) = self.remotes.as_ref().filter(|_| concerns) {

@@ -89,3 +89,70 @@ async fn settings_are_applied_on_reload() -> Result<()> {
     };
     client.until("a timeout of 3 s", SOON, timeout).await
 }
+
+/// Returns a configuration with file registries of these names; one without a name is named after its kind.
+fn named(registries: &[(&str, &Path)]) -> String {
+    let mut text = "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n".to_owned();
+    for (name, folder) in registries {
+        let name = if name.is_empty() { String::new() } else { format!("  name: {name}\n") };
+        text.push_str(&format!("- kind: file\n{name}  path: {}\n", folder.display()));
+    }
+    text
+}
+
+async fn lists(server: &TestServer, names: &[&str]) -> Result<()> {
+    eventually("the registries to be these", SOON, || async {
+        let all = server.items("registries").await?;
+        let found: Vec<&str> = all.iter().filter_map(|one| one["name"].as_str()).collect();
+        ensure!(names.iter().all(|name| found.contains(name)) && found.len() == names.len(), "{found:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// The endpoints of a registry under a new name are those of the old name until the source has been listed again, which takes until it can be
+/// read.
+#[tokio::test]
+async fn renamed_registry_keeps_its_endpoints_until_its_source_is_listed() -> Result<()> {
+    let (home, other) = (Files::new()?, Files::new()?);
+    let (folder, away) = (home.path().join("here"), home.path().join("away"));
+    std::fs::create_dir(&folder)?;
+    write(&folder.join("svc.yaml"), &svc(&[nowhere(1)]).yaml())?;
+    other.put("other.yaml", &Entry::http("other.test", 80).at(nowhere(2)).yaml())?;
+    let path = home.path().join("config.yaml");
+    write(&path, &named(&[("one", &folder)]))?;
+    let server = TestServer::start(ServerOptions::default().config(&path)).await?;
+    let mut client = follow(&server).await?;
+    let cluster = svc(&[]).cluster();
+    client.has_endpoints(&cluster, &[nowhere(1)], SOON).await?;
+
+    std::fs::rename(&folder, &away)?;
+    write(&path, &named(&[("two", &folder)]))?;
+    eventually("the reload to wait", SOON, || async {
+        let shown = server.debug("config").await?.to_string();
+        ensure!(shown.contains("`one`: it stays until `two`, which has the same source"), "{shown}");
+        Ok(())
+    })
+    .await?;
+    lists(&server, &["one", "two"]).await?;
+    let listed = server.items("endpoints?host=svc.test").await?;
+    ensure!(listed[0]["endpoint"] == nowhere(1).to_string(), "they left: {listed:?}");
+    std::fs::rename(&away, &folder)?;
+    lists(&server, &["two"]).await?;
+    ensure!(server.metric("tributary_config_last_reload_successful").await? == 1.0, "it counts as failed");
+    client.has_endpoints(&cluster, &[nowhere(1)], SOON).await?;
+
+    // the name of the second one changes because the first one has left
+    write(&path, &named(&[("", other.path()), ("", &folder)]))?;
+    lists(&server, &["file", "file-2"]).await?;
+    write(&path, &named(&[("", &folder)]))?;
+    lists(&server, &["file"]).await?;
+    client.has_endpoints(&cluster, &[nowhere(1)], SOON).await?;
+    let items = server.items("timeline?host=svc.test").await?;
+    let is_loss = |text: &str| text.contains("no endpoint left") || text.contains("services: 1 removed");
+    let lost = items
+        .iter()
+        .find(|item| is_loss(&item["message"].to_string()) && item["object"]["name"] == "svc.test");
+    ensure!(lost.is_none(), "its endpoints left: {items:#?}");
+    Ok(())
+}

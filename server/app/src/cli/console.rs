@@ -71,11 +71,11 @@ pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }).collect()
 }
 
-/// Whether a terminal does something else than to show the character: control characters, line separators, and those that change the direction
-/// of what follows.
+/// Whether a terminal does something else than to show the character: control characters, line separators, characters without width, and
+/// those that change the direction of what follows.
 fn is_obeyed(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
 }
 
 /// Returns the length of the sequence at the beginning that sets a colour.

@@ -6,7 +6,8 @@ use tributary_model::{Hostname, KeysUri, PortNumber};
 pub(crate) const LONGEST: usize = 2_048;
 
 /// What to correct in an address with a user, which no message repeats: it may have a password.
-pub(crate) const WITHOUT_USER: &str = "remove the user and the password: sidecars fetch keys without them";
+pub(crate) const WITHOUT_USER: &str =
+    "remove the user and the password, because sidecars fetch keys without them";
 
 /// Reads an address, or returns what to correct.
 pub(crate) fn read(text: &str) -> Result<KeysUri, &'static str> {

@@ -94,6 +94,12 @@ impl StateReport {
     }
 }
 
+/// Whether a directory has a journal. A process may hold the directory.
+#[must_use]
+pub fn has_journal(path: &Path) -> bool {
+    path.join(JOURNAL).exists()
+}
+
 /// Returns the names of the journals that were set aside in a directory, sorted. A process may hold the directory; one that cannot be
 /// listed has none.
 #[must_use]

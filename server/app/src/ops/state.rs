@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use tributary_core::{CollectionStatus, EndPlan, RegistryStatus};
-use tributary_journal::inspect::{ListReport, RegistryReport, StateReport};
+use tributary_journal::inspect::{self, ListReport, RegistryReport, StateReport};
 use tributary_journal::{JournalStats, Now};
 use tributary_model::{CollectionKind, Mono, RegistryName, Scope};
 use tributary_remote::roster::ClusterStatus;
@@ -27,18 +27,29 @@ use crate::wiring::journal::State;
 pub async fn document(state: &State, handle: &Handle, now: Mono) -> StateDocument {
     let registries = handle.inspect(|core| core.status()).await.unwrap_or_default();
     let stats = state.stats();
-    let fault = state.fault.as_deref().unwrap_or_default().to_owned();
-    let directory = state.directory.clone();
-    let set_aside =
-        move || directory.map(|path| tributary_journal::inspect::set_aside(&path)).unwrap_or_default();
-    let set_aside = tokio::task::spawn_blocking(set_aside).await.unwrap_or_default();
+    let directory = state.directory.clone().unwrap_or_default();
+    let is_open = stats.as_ref().is_some_and(|stats| stats.open);
+    let look = move || {
+        let gone = (is_open && !inspect::has_journal(&directory)).then(|| deleted(&directory));
+        (gone, inspect::set_aside(&directory))
+    };
+    let (gone, set_aside) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    let fault = state.fault.as_deref().map(str::to_owned).or(gone);
     StateDocument {
-        fault,
+        fault: fault.unwrap_or_default(),
         set_aside,
         registries: registries.iter().map(|status| registry(status, stats.as_ref(), now)).collect(),
         journal: stats.map(|stats| journal(stats, now)),
         ..StateDocument::of(state.directory.as_deref())
     }
+}
+
+/// Describes a journal whose file was deleted while it is written.
+fn deleted(directory: &Path) -> String {
+    format!(
+        "the journal in {} was deleted, so a restart would restore nothing; restart the server, which writes a new one",
+        directory.display()
+    )
 }
 
 fn journal(stats: JournalStats, now: Mono) -> JournalItem {

@@ -100,6 +100,11 @@ async fn state_that_cannot_be_kept_is_red() {
     let world = World::start(&["--registry", &file_registry(&dir), "--state-dir", &kept]).await;
     until(&world, "state-kept", "Pass", "").await;
     until(&world, "state-files", "Pass", "").await;
+    let away = state.path().join("away");
+    std::fs::rename(&kept, &away).unwrap();
+    until(&world, "state-kept", "Error", "was deleted, so a restart would restore nothing").await;
+    std::fs::rename(&away, &kept).unwrap();
+    until(&world, "state-kept", "Pass", "").await;
     world.server.stop().await;
     // a journal that is damaged is set aside by the next start
     std::fs::write(state.path().join("state/journal.redb"), "damaged").unwrap();

@@ -200,7 +200,7 @@ pub struct GetArgs {
     /// Only this namespace
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Only this host; its first labels are enough
+    /// Only this host; its first labels are enough. Of the timeline, also entries of more hosts than they name
     #[arg(long)]
     pub host: Option<String>,
     /// Only this registry

@@ -128,7 +128,8 @@ fn fill_bounded(world: &World) {
     let (port, object) = (PortNumber::new(80).unwrap(), ObjectRef::new(ObjectId::new("Pod", "n", "p")));
     let at = Address::Ip(std::net::Ipv4Addr::LOCALHOST.into());
     let of_host = RemovedHost { host: host.clone(), registry: registry.clone(), object: object.clone() };
-    let endpoint = RemovedEndpoint { at, number: None, host, port, registry, object };
+    let workload = Some(ObjectId::new("Pod", "n", "w"));
+    let endpoint = RemovedEndpoint { at, number: None, host, port, registry, object, workload };
     let removals = Removals {
         endpoints: vec![endpoint; Removed::MOST_ENDPOINTS],
         hosts: vec![of_host; Removed::MOST_HOSTS],

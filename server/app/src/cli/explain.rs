@@ -180,7 +180,7 @@ fn has_rejection(item: &WhyNotItem) -> bool {
 }
 
 /// Rules about something that does not exist, so that they exclude nothing that could be counted.
-const NOTHING_EXISTS: [Code; 7] = [
+const NOTHING_EXISTS: [Code; 8] = [
     Code::NO_SUCH_HOST,
     Code::NO_SUCH_PORT,
     Code::NO_SUCH_SUBSET,
@@ -188,6 +188,7 @@ const NOTHING_EXISTS: [Code; 7] = [
     Code::ALIAS_LOOP,
     Code::UDP_NOT_SERVED,
     Code::REMOVED_BY_SOURCE,
+    Code::FEDERATED_MEMBER_MISSING,
 ];
 
 fn reason(reason: &ReasonItem, outcome: &str, (wide, as_of): Shown<'_>, out: &mut String) {

@@ -25,7 +25,9 @@ pub(super) const fn is_document(what: Resource) -> bool {
 
 /// Checks the flags of a list that has only some of them.
 pub(super) fn check(args: &GetArgs) -> Result<(), CommandError> {
-    let wrong = |message: &str| Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message));
+    let wrong = |message: &str| {
+        Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message).next("see `tributary get --help`"))
+    };
     if args.since.is_some() && args.what != Resource::Timeline {
         return wrong("--since is for `get timeline`");
     }

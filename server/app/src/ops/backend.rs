@@ -23,6 +23,7 @@ use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
 use super::explain::{self, ExplainRequest, History, Listing, PartOfService};
 use super::invalid;
+use super::notices::Withdrawn;
 use super::receipts::Receipts;
 use super::rejected_patches::rejected_patches;
 use super::removals;
@@ -121,6 +122,9 @@ impl LiveBackend {
             History { services, workloads, problems }
         };
         self.handle.inspect(look).await.unwrap_or_default()
+    }
+    async fn withdrawn(&self) -> Withdrawn {
+        self.handle.inspect(|core| notices::withdrawn(&core.status())).await.unwrap_or_default()
     }
     /// Returns the registries without their held removals and problems, which metrics only count.
     fn summaries(&self, registries: Vec<RegistryStatus>, counts: &RegistryCounts) -> Vec<RegistryItem> {
@@ -324,17 +328,13 @@ impl AdminBackend for LiveBackend {
         };
         let of = PartOfService::read(&catalog, host, subset)?;
         let request = ExplainRequest {
-            removed: self.removed.of_endpoint(&query, of.host()),
+            removed: self.removed.of_endpoint(&query, of.named()),
             of,
             catalog,
             endpoint: endpoint.to_owned(),
             sessions: Arc::clone(&self.sessions),
             client: client.map(ToOwned::to_owned),
-            withdrawn: self
-                .handle
-                .inspect(|core| notices::withdrawn(&core.status()))
-                .await
-                .unwrap_or_default(),
+            withdrawn: self.withdrawn().await,
             now: self.clock.now(),
         };
         let (request, listing) = run_blocking(move || {
@@ -353,9 +353,10 @@ impl AdminBackend for LiveBackend {
         let (host, client, removed) = (host.to_owned(), client.to_owned(), self.removed.clone());
         let subset = explain::subset(subset)?;
         let problems = self.problems(invalid::may_declare).await;
+        let withdrawn = self.withdrawn().await;
         let of = move || {
             let of = (&*host, subset.as_ref());
-            Some(explain::why_not(&catalog, &sessions, of, &client, (&problems, &removed), now))
+            Some(explain::why_not(&catalog, &sessions, of, &client, (&problems, &removed, &withdrawn), now))
         };
         run_blocking(of).await.unwrap_or_else(|| Err("the explanation failed".to_owned()))
     }

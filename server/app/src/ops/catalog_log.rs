@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tributary_model::{
-    Address as EndpointAddress, AddressRef, EndpointGroup, EndpointSource, Health, Hostname, Origin,
-    PortNumber, PortView, RegistryName, ServiceView, Source,
+    Address as EndpointAddress, AddressRef, DeclarationView, EndpointGroup, EndpointSource, Health, Hostname,
+    Origin, PortNumber, PortView, RegistryName, ServiceView, Source,
 };
 use tributary_runtime::{ClusterScope, ScopeChange};
 
@@ -87,6 +87,7 @@ type Listed<'a> = (&'a Source, Option<&'a Origin>);
 enum At<'a> {
     Ip(std::net::IpAddr),
     Text(&'a str),
+    Unix(&'a str),
 }
 
 impl Difference {
@@ -129,6 +130,9 @@ impl Difference {
     /// Compares a service that was and is served.
     fn both(&mut self, before: &ServiceView, after: &ServiceView) {
         self.services[1] += 1;
+        for declaration in own_declarations(before).filter(|old| !declares(after, old)) {
+            self.removals.host(|| removed_host(before, declaration));
+        }
         let endpoints = self.endpoints;
         let (old, new) = (apart(before, after), apart(after, before));
         for (key, health) in &new {
@@ -157,10 +161,8 @@ impl Difference {
     /// Keeps a service that was removed, with its endpoints.
     fn removed(&mut self, view: &ServiceView) {
         let registry = |source: &EndpointSource| source.shard.registry.name.clone();
-        for declaration in view.declarations.iter() {
-            let (host, registry) = (view.key.host.clone(), declaration.shard.registry.name.clone());
-            let object = declaration.declaration.source.reference();
-            self.removals.host(|| RemovedHost { host, registry, object });
+        for declaration in own_declarations(view) {
+            self.removals.host(|| removed_host(view, declaration));
         }
         for (port, source) in sources(view) {
             let registry = registry(source);
@@ -217,6 +219,25 @@ impl Difference {
     }
 }
 
+/// Returns the declarations of a view without those of the members of a federated service, which declare other hosts.
+fn own_declarations(view: &ServiceView) -> impl Iterator<Item = &DeclarationView> {
+    view.declarations.iter().filter(|declaration| !declaration.federated)
+}
+
+/// Whether an object of a registry declares the service.
+fn declares(view: &ServiceView, of: &DeclarationView) -> bool {
+    let own = |one: &DeclarationView| {
+        one.shard.registry.name == of.shard.registry.name
+            && one.declaration.source.object == of.declaration.source.object
+    };
+    view.declarations.iter().any(own)
+}
+
+fn removed_host(view: &ServiceView, declaration: &DeclarationView) -> RemovedHost {
+    let (host, registry) = (view.key.host.clone(), declaration.shard.registry.name.clone());
+    RemovedHost { host, registry, object: declaration.declaration.source.reference() }
+}
+
 /// Registries that declare a service.
 fn registries(view: &ServiceView) -> impl Iterator<Item = &RegistryName> {
     view.declarations.iter().map(|declaration| &declaration.shard.registry.name)
@@ -230,6 +251,7 @@ fn removed_endpoint(
     let at = match at {
         At::Ip(ip) => Address::Ip(*ip),
         At::Text(text) => Address::Text((*text).into()),
+        At::Unix(path) => Address::Text(format!("unix:{path}").into()),
     };
     let (number, port) = (*number, *port);
     let (host, registry, object) = (view.key.host.clone(), (*registry).clone(), source.reference());
@@ -263,7 +285,8 @@ fn served(source: &EndpointSource) -> impl Iterator<Item = (At<'_>, Option<PortN
         let port = source.group.ports(address).get(usize::from(index))?;
         let at = match address.at {
             AddressRef::Ip(ip) => At::Ip(ip),
-            AddressRef::Name(_) | AddressRef::Unix(_) => At::Text(source.group.name(address)?),
+            AddressRef::Name(_) => At::Text(source.group.name(address)?),
+            AddressRef::Unix(_) => At::Unix(source.group.name(address)?),
         };
         Some((at, port.number, address))
     })

@@ -12,15 +12,16 @@ use tributary_answer::{
 };
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, PortView, ServiceKey, ServiceView,
-    StepTime, Subset, TraceStep, Verdict,
+    Catalog, ClientKind, Code, Hostname, Mono, Namespace, ObjectRef, PortNumber, PortView, ServiceKey,
+    ServiceView, Stage, StepTime, Subset, TraceStep, Verdict,
 };
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
 use super::deliver_steps::{deliver_step, reference};
+use super::notices::Withdrawn;
 use super::rejected::{Rejections, changed_by};
-use super::removed::Removed;
+use super::removed::{self, Removed};
 use super::routed::Routed;
 use super::sessions::{Found, Sessions};
 use super::ways::{self, Ways};
@@ -44,7 +45,7 @@ pub struct ExplainRequest {
     /// As this client receives it.
     pub client: Option<String>,
     /// Registries and scopes that a staleness policy withdraws.
-    pub withdrawn: Vec<String>,
+    pub withdrawn: Withdrawn,
     /// Removals of this endpoint, the latest first.
     pub removed: Vec<TraceStep>,
     /// Current time on the core's clock.
@@ -68,10 +69,10 @@ impl PartOfService {
         let part = short_name::part(catalog, host, None)?;
         Ok(Self { host: Some(part.host), port: part.port, subset: part.subset.or(subset) })
     }
-    /// Host, if one is named.
+    /// Host and port, if they are named.
     #[must_use]
-    pub fn host(&self) -> Option<&str> {
-        self.host.as_deref()
+    pub fn named(&self) -> (Option<&str>, Option<PortNumber>) {
+        (self.host.as_deref(), self.port)
     }
 }
 
@@ -153,7 +154,9 @@ pub fn explain(request: &ExplainRequest, history: &History) -> Explained {
     let is_listed =
         |step: &StepDocument| !matches!(step.code, Code::NO_SUCH_ENDPOINT | Code::WORKLOAD_NOT_SELECTED);
     for one in all.iter_mut().filter(|one| !one.steps.iter().all(is_listed)) {
-        one.add(request.removed.iter().cloned());
+        one.add(
+            request.removed.iter().cloned().map(|step| removed::unless_withdrawn(step, &request.withdrawn)),
+        );
     }
     all.iter_mut().for_each(|one| invalid::add_of_sources(one, &history.workloads, &history.problems));
     let now = Timestamp::now();
@@ -162,9 +165,9 @@ pub fn explain(request: &ExplainRequest, history: &History) -> Explained {
 }
 
 /// Adds the withdrawn scopes: an endpoint that no source lists may belong to one of them.
-fn name_withdrawn(one: &mut Explanation, withdrawn: &[String]) {
+fn name_withdrawn(one: &mut Explanation, withdrawn: &Withdrawn) {
     for step in one.steps.iter_mut().filter(|step| step.code == Code::NO_SUCH_ENDPOINT) {
-        withdrawn.iter().for_each(|of| step.detail.push_str(&format!("; {of}")));
+        withdrawn.values().for_each(|of| step.detail.push_str(&format!("; {of}")));
     }
 }
 
@@ -365,7 +368,7 @@ pub fn why_not(
     sessions: &Sessions,
     (host, subset): (&str, Option<&Subset>),
     client: &str,
-    (problems, removed): (&[ProblemView], &Removed),
+    (problems, removed, withdrawn): (&[ProblemView], &Removed, &Withdrawn),
     now: Mono,
 ) -> Explained {
     let found = sessions.find(catalog, client)?;
@@ -374,9 +377,17 @@ pub fn why_not(
     let host = short_name::host(catalog, host, namespace)?;
     let mut out = tributary_answer::why_not_in(catalog, &host, subset, &found.client);
     invalid::add_declaring(&mut out, problems);
-    let is_missing = |code: Code| matches!(code, Code::NO_SUCH_HOST | Code::NO_ENDPOINTS);
+    if out.reasons.iter().any(|reason| reason.code == Code::NO_SUCH_HOST) {
+        out.add(empty_federated(catalog, &out.host));
+    }
+    let is_missing =
+        |code: Code| matches!(code, Code::NO_SUCH_HOST | Code::NO_ENDPOINTS | Code::NO_SUCH_PORT);
     if out.reasons.iter().any(|reason| is_missing(reason.code)) {
-        out.add(removed.of_host(&out.host, out.port));
+        let steps = match catalog.has_service(&out.host) {
+            true => removed.of_declared_host(&out.host, out.port),
+            false => removed.of_host(&out.host, out.port),
+        };
+        out.add(steps.into_iter().map(|step| removed::unless_withdrawn(step, withdrawn)));
     }
     let view = resolve(catalog, &out.host, class.scope(), &mut ());
     let view = view.and_then(|view| concrete(catalog, view, class.scope(), &mut ()));
@@ -391,6 +402,26 @@ pub fn why_not(
     out.conclude();
     date_reasons(&mut out, now, Timestamp::now());
     Ok(answer(vec![out], found.note))
+}
+
+/// Returns the condition of a federated service of this host of which no member can be joined: the configuration declares it.
+fn empty_federated(catalog: &Catalog, host: &str) -> Option<TraceStep> {
+    let conditions = catalog.registries.values().flat_map(|registry| registry.conditions.iter());
+    let mut missing = conditions.filter(|one| one.code == Code::FEDERATED_MEMBER_MISSING);
+    let is_host = |object: &&ObjectRef| same_host(host, &object.id.name);
+    let object = missing.find_map(|condition| condition.objects.iter().find(is_host))?;
+    Some(TraceStep {
+        stage: Stage::Merge,
+        verdict: Verdict::Drop,
+        code: Code::FEDERATED_MEMBER_MISSING,
+        registry: None,
+        object: Some(object.clone()),
+        endpoint: String::new(),
+        detail:
+            "the configuration declares it as a federated service, and no source has a service of its members"
+                .to_owned(),
+        time: None,
+    })
 }
 
 /// Adds what the client was not sent, and what its listeners and routes lead to.

@@ -141,12 +141,19 @@ pub fn policy(status: &RegistryStatus) -> Option<String> {
     ))
 }
 
-/// Returns the registries and scopes that a policy withdraws.
+/// Registries with scopes that a policy withdraws, each with a text that names them.
+pub type Withdrawn = BTreeMap<RegistryName, String>;
+
+/// Returns the registries with scopes that a policy withdraws.
 #[must_use]
-pub fn withdrawn(all: &[RegistryStatus]) -> Vec<String> {
+pub fn withdrawn(all: &[RegistryStatus]) -> Withdrawn {
     let is_withdrawn =
         |status: &&RegistryStatus| status.by_policy.values().any(|s| *s == ShardPriority::Withdrawn);
-    let name = |status: &RegistryStatus| Some(format!("registry {}: {}", status.id.name, policy(status)?));
+    let name = |status: &RegistryStatus| {
+        let name = status.id.name.clone();
+        let text = format!("registry {name}: {}", policy(status)?);
+        Some((name, text))
+    };
     all.iter().filter(is_withdrawn).filter_map(name).collect()
 }
 

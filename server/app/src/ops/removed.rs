@@ -3,6 +3,7 @@
 //! `catalog_log` adds them as it compares generations; `explain` and `why-not` read them. The last ones are kept, bounded in number: a search
 //! walks them, which only an operator requests.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +14,11 @@ use tributary_model::{
     Code, Hostname, Mono, ObjectId, ObjectRef, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict,
 };
 
+use super::notices::Withdrawn;
 use crate::document::filter::same_host;
+
+/// End of a text about something that its source removed.
+const GONE: &str = ", and does so no longer";
 
 /// The last removed endpoints and hosts. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +63,7 @@ pub struct RemovedEndpoint {
 pub enum Address {
     /// IP address.
     Ip(IpAddr),
-    /// Host name or path.
+    /// Host name, or path after `unix:`.
     Text(Box<str>),
 }
 
@@ -86,33 +91,59 @@ impl Removed {
         extend(endpoints, removals.endpoints, at, Self::MOST_ENDPOINTS);
         extend(hosts, removals.hosts, at, Self::MOST_HOSTS);
     }
-    /// Returns a step for each removal of an endpoint, of a host or its first labels if one is given, the latest first.
+    /// Returns a step for each removal of an endpoint, of a host or its first labels and of a port if they are given, the latest first.
     #[must_use]
-    pub fn of_endpoint(&self, query: &Query, host: Option<&str>) -> Vec<TraceStep> {
+    pub fn of_endpoint(
+        &self,
+        query: &Query,
+        (host, port): (Option<&str>, Option<PortNumber>),
+    ) -> Vec<TraceStep> {
         let memory = self.0.lock();
         let is_of = |own: &str| host.is_none_or(|host| same_host(host, own) || begins_with(own, host));
-        let found =
-            memory.endpoints.iter().rev().filter(|(_, one)| one.is(query) && is_of(one.host.as_str()));
+        let is_wanted = |one: &RemovedEndpoint| one.is(query) && one.has(port) && is_of(one.host.as_str());
+        let found = memory.endpoints.iter().rev().filter(|(_, one)| is_wanted(one));
         distinct(found.map(|(at, one)| one.step(*at)))
     }
-    /// Returns a step for each removal of a host, or of its endpoints at one of its ports, the latest first. Without a removal of the host,
-    /// its first labels are enough.
+    /// Returns a step for each removal of a host, and for each of its endpoints at one of its ports, the latest first and those of one time in
+    /// the order of addresses. Without a removal of the host, its first labels are enough, or a wildcard that matches it.
     #[must_use]
     pub fn of_host(&self, host: &str, port: Option<PortNumber>) -> Vec<TraceStep> {
         let memory = self.0.lock();
         let exact = memory.of_host(port, |own| same_host(host, own));
-        if exact.is_empty() { memory.of_host(port, |own| begins_with(own, host)) } else { exact }
+        if exact.is_empty() {
+            memory.of_host(port, |own| begins_with(own, host) || matches(own, host))
+        } else {
+            exact
+        }
+    }
+    /// Returns the steps of [`Removed::of_host`] about endpoints: some source declares the host.
+    #[must_use]
+    pub fn of_declared_host(&self, host: &str, port: Option<PortNumber>) -> Vec<TraceStep> {
+        distinct(self.0.lock().endpoints_of(port, |own| same_host(host, own)))
     }
 }
 
 impl Memory {
     fn of_host(&self, port: Option<PortNumber>, is: impl Fn(&str) -> bool) -> Vec<TraceStep> {
         let hosts = self.hosts.iter().rev().filter(|(_, one)| is(one.host.as_str()));
-        let of_port = |one: &RemovedEndpoint| port.is_none_or(|port| one.port == port);
-        let endpoints = self.endpoints.iter().rev().filter(|(_, one)| of_port(one) && is(one.host.as_str()));
-        let steps = hosts.map(|(at, one)| one.step(*at)).chain(endpoints.map(|(at, one)| one.step(*at)));
-        distinct(steps)
+        distinct(hosts.map(|(at, one)| one.step(*at)).chain(self.endpoints_of(port, &is)))
     }
+    fn endpoints_of(
+        &self,
+        port: Option<PortNumber>,
+        is: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = TraceStep> {
+        let is_wanted = |one: &RemovedEndpoint| one.has(port) && is(one.host.as_str());
+        let mut found: Vec<_> = self.endpoints.iter().filter(|(_, one)| is_wanted(one)).collect();
+        found.sort_by_key(|(at, one)| (Reverse(*at), &one.at, one.number));
+        found.into_iter().map(|(at, one)| one.step(*at))
+    }
+}
+
+/// Whether a wildcard matches a host.
+fn matches(wildcard: &str, host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    wildcard.strip_prefix('*').is_some_and(|rest| host.len() > rest.len() && host.ends_with(rest))
 }
 
 /// Whether a host begins with these labels.
@@ -133,6 +164,16 @@ fn extend<T>(kept: &mut VecDeque<(Mono, T)>, new: Vec<T>, at: Mono, most: usize)
 fn distinct(steps: impl Iterator<Item = TraceStep>) -> Vec<TraceStep> {
     let mut known = BTreeSet::new();
     steps.filter(|step| known.insert((step.endpoint.clone(), step.detail.clone()))).collect()
+}
+
+/// Names the policy in place of the source if it withdraws the registry: the source may list the endpoint still.
+#[must_use]
+pub fn unless_withdrawn(mut step: TraceStep, withdrawn: &Withdrawn) -> TraceStep {
+    let why = step.registry.as_ref().and_then(|registry| withdrawn.get(registry));
+    if let (Some(why), Some(listed)) = (why, step.detail.strip_suffix(GONE)) {
+        step.detail = format!("{listed}; {why}");
+    }
+    step
 }
 
 fn step(origin: (&RegistryName, &ObjectRef), endpoint: String, detail: String, at: Mono) -> TraceStep {
@@ -164,6 +205,9 @@ impl Removals {
 }
 
 impl RemovedEndpoint {
+    fn has(&self, port: Option<PortNumber>) -> bool {
+        port.is_none_or(|port| self.port == port)
+    }
     fn is(&self, query: &Query) -> bool {
         match (query, &self.at) {
             (Query::Ip(ip), Address::Ip(at)) => ip == at,
@@ -177,8 +221,7 @@ impl RemovedEndpoint {
     fn step(&self, at: Mono) -> TraceStep {
         let Self { registry, host, port, object, .. } = self;
         let workload = self.workload.as_ref().map(|workload| format!(" ({workload})")).unwrap_or_default();
-        let detail =
-            format!("registry {registry} listed it for {host}:{port}{workload}, and does so no longer");
+        let detail = format!("registry {registry} listed it for {host}:{port}{workload}{GONE}");
         step((registry, object), self.to_string(), detail, at)
     }
 }
@@ -186,7 +229,7 @@ impl RemovedEndpoint {
 impl RemovedHost {
     fn step(&self, at: Mono) -> TraceStep {
         let Self { host, registry, object } = self;
-        let detail = format!("registry {registry} declared {host}, and does so no longer");
+        let detail = format!("registry {registry} declared {host}{GONE}");
         step((registry, object), String::new(), detail, at)
     }
 }
@@ -257,7 +300,7 @@ mod tests {
             ]),
         );
         removed.add(at(3), of(vec![mk_endpoint("10.0.0.1", 8080, "pay.test", "home")]));
-        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap(), None);
+        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap(), (None, None));
         let found = find("10.0.0.1:8080");
         let want = [
             "registry home listed it for pay.test:80, and does so no longer",
@@ -269,8 +312,12 @@ mod tests {
         assert_eq!((find("10.0.0.1:80").len(), find("10.0.0.2").len()), (0, 0));
         assert_eq!((find("db.test").len(), find("db.test:5").len(), find("db.test:6").len()), (1, 1, 0));
         assert_eq!(find("10.0.0.1:8080")[0].endpoint, "10.0.0.1:8080");
-        let of_host = |host| removed.of_endpoint(&"10.0.0.1".parse().unwrap(), Some(host)).len();
-        assert_eq!((of_host("pay"), of_host("pay.test"), of_host("cart.test")), (2, 2, 0));
+        let of = |host, port: Option<u32>| {
+            let port = port.map(|port| PortNumber::new(port).unwrap());
+            removed.of_endpoint(&"10.0.0.1".parse().unwrap(), (Some(host), port)).len()
+        };
+        assert_eq!((of("pay", None), of("pay.test", Some(80)), of("cart.test", None)), (2, 2, 0));
+        assert_eq!(of("pay.test", Some(81)), 0);
     }
 
     #[test]
@@ -288,12 +335,16 @@ mod tests {
             removed.of_host(host, port.map(|port| PortNumber::new(port).unwrap()))
         };
         let found = find("PAY.test.", None);
-        let want = ["", "10.0.0.2:8080", "10.0.0.2:8080", "10.0.0.1:8080"];
+        let want = ["", "10.0.0.1:8080", "10.0.0.2:8080", "10.0.0.2:8080"];
         assert_eq!(found.iter().map(|step| &*step.endpoint).collect::<Vec<_>>(), want);
         assert_eq!(found[0].detail, "registry home declared pay.test, and does so no longer");
         assert!(found[2].detail.contains("for pay.test:80 (WorkloadEntry shop/w1), and"), "{found:?}");
+        assert_eq!(removed.of_declared_host("pay.test", None).len(), 3);
         assert_eq!((find("pay.test", Some(80)).len(), find("pay.test", Some(81)).len()), (4, 1));
         assert_eq!((find("pay", None).len(), find("pa", None).len()), (5, 0), "whole labels");
+        let endpoints = vec![mk_endpoint("10.0.0.4", 1, "*.wild.test", "home")];
+        removed.add(at(2), Removals { endpoints, hosts: vec![mk_host("*.wild.test")] });
+        assert_eq!((find("a.wild.test", None).len(), find("wild.test", None).len()), (2, 0));
     }
 
     #[test]
@@ -317,7 +368,7 @@ mod tests {
                 ..Removals::default()
             },
         );
-        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap(), None).len();
+        let find = |text: &str| removed.of_endpoint(&text.parse().unwrap(), (None, None)).len();
         assert_eq!((find("10.0.0.0"), find("10.0.0.1"), find("10.9.9.9")), (0, 1, 1));
         assert_eq!(removed.of_host("h1.test", None).len(), 1);
         assert!(

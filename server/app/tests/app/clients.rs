@@ -267,3 +267,49 @@ async fn explanations_name_a_problem_of_the_object_and_who_removed_it() {
     assert!(shown.contains("10.0.0.1:80  registry file listed it for pay.shop:80"), "{shown}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn why_not_names_the_policy_the_federation_and_the_port() {
+    let home = tempfile::tempdir().unwrap();
+    let (one, two) = (home.path().join("one"), home.path().join("two"));
+    for folder in [&one, &two] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let both = mk_entry("pay", "pay.shop", "10.0.0.1")
+        .replace("protocol: HTTP}", "protocol: HTTP}, {number: 81, name: b, protocol: HTTP}");
+    put(&one, "pay.yaml", &both);
+    put(&one, "part.yaml", &mk_entry("part", "part.test", "10.0.1.1"));
+    put(&two, "far.yaml", &mk_entry("far", "far.test", "10.0.2.1"));
+    let config = format!(
+        "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n- {{kind: file, name: one, path: {}}}\n\
+         - {{kind: file, name: two, path: {}, staleness: withdraw(1s)}}\n\
+         federatedServices: [{{host: fed.test, members: [{{registry: one, host: part.test}}]}}]\n",
+        one.display(),
+        two.display()
+    );
+    put(home.path(), "config.yaml", &config);
+    let config = home.path().join("config.yaml").display().to_string();
+    let world = World::start(&["--config", &config]).await;
+    assert_eq!(world.run("wait --for=ready").await.exit, Ok(Exit::Ok));
+    let _client = mk_client(&world, Variant::Delta).await;
+    put(&one, "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.1"));
+    std::fs::remove_file(one.join("part.yaml")).unwrap();
+    std::fs::rename(&two, home.path().join("away")).unwrap();
+
+    let shown =
+        world.until("why-not far.test --for-client web-1", "staleness policy withdraw(1s) applies").await;
+    assert!(
+        shown.contains("TRB0559") && !shown.contains("does so no longer"),
+        "the source may list it still: {shown}"
+    );
+    let shown = world.until("why-not fed.test --for-client web-1", "TRB0559").await;
+    assert!(shown.contains("the configuration declares it as a federated service"), "{shown}");
+    assert!(!shown.contains("declared fed.test"), "the member declared another host: {shown}");
+    let shown = world.until("why-not pay.shop:81 --for-client web-1", "TRB0559").await;
+    assert!(
+        shown.contains("10.0.0.1:81  registry one listed it for pay.shop:81, and does so no longer"),
+        "{shown}"
+    );
+    assert!(!shown.contains("declared pay.shop") && shown.contains("TRB0525"), "{shown}");
+    world.server.stop().await;
+}

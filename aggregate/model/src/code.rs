@@ -57,9 +57,9 @@ codes! {
     208 NAMESPACE_NOT_SELECTED "a namespace is not selected for discovery" => "label it as `meshConfig.discoverySelectors` requires, or add it to `namespaces`";
     209 OTHER_REVISION "an object belongs to another revision" => "correct its `istio.io/rev` label or `--revision`";
     210 ANSWER_UNREADABLE "a source's answer about one object cannot be read" => "correct the object at its source; its last known facts stay served";
-    211 ENDPOINTS_UNREAD "the endpoints of a service have not been readable since the server started" => "grant the right that the message names (`tributary rbac print`); clients that hold endpoints of the service keep them, other clients receive those that are known";
-    212 POLICIES_UNREAD "the policies of a registry have not been readable since the server started" => "grant the right that the message names (`tributary rbac print`)";
-    213 SERVICES_UNREAD "declarations of services have not been readable since the server started" => "grant the right that the message names (`tributary rbac print`); hosts that only they declare are not served until then";
+    211 ENDPOINTS_UNREAD "the endpoints of a service have never been readable" => "restore the source, or grant the right that the message names (`tributary rbac print`); clients that hold endpoints of the service keep them, other clients receive those that are known";
+    212 POLICIES_UNREAD "the policies of a registry have never been readable" => "restore the source, or grant the right that the message names (`tributary rbac print`)";
+    213 SERVICES_UNREAD "declarations of services have never been readable" => "restore the source, or grant the right that the message names (`tributary rbac print`); hosts that only they declare are not served until then";
 
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";

@@ -21,6 +21,7 @@ pub async fn explain(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
+    has_no_names(args.output)?;
     let query = [
         ("endpoint", Some(args.endpoint.as_str())),
         ("host", args.host.as_deref()),
@@ -39,6 +40,7 @@ pub async fn why_not(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
+    has_no_names(args.output)?;
     if args.host.trim().is_empty() {
         let error = CommandError::new(Exit::Usage, Code::FLAG_INVALID, "`why-not` needs a host");
         return Err(error.next("list hosts with `tributary get services`"));
@@ -51,6 +53,19 @@ pub async fn why_not(
     let answer = Server::find(&args.server, env)?.get("/debug/why-not", &query).await;
     let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;
     show_why_not(&body, args.output, console)
+}
+
+/// Refuses `-o name`: an explanation has no name.
+fn has_no_names(output: Output) -> Result<(), CommandError> {
+    if output != Output::Name {
+        return Ok(());
+    }
+    let error = CommandError::new(
+        Exit::Usage,
+        Code::FLAG_INVALID,
+        "-o name is for lists; an explanation has no name",
+    );
+    Err(error.next("use `-o json` in scripts"))
 }
 
 fn show(body: &[u8], output: Output, console: &mut Console<'_>) -> Result<Exit, CommandError> {

@@ -260,6 +260,8 @@ async fn explanations_name_a_problem_of_the_object_and_who_removed_it() {
         "{shown}"
     );
     let other = world.run("explain 10.0.0.2").await.out;
+    let named = world.run("explain 10.0.0.2 -o name").await.exit;
+    assert_eq!(named.map_err(|failure| failure.exit), Err(Exit::Usage), "an explanation has no name");
     assert!(other.contains("TRB0502") && !other.contains("TRB0559"), "{other}");
     let shown = world.run("why-not pay.shop --for-client web-1").await.out;
     assert!(shown.contains("TRB0524") && shown.contains("TRB0559"), "{shown}");

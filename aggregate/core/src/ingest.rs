@@ -65,7 +65,7 @@ pub(crate) fn end_batches(registries: &mut Registries, state: &mut State, touche
         }
         if let Some(shadow) = &mut registry.shadow {
             let now = state.now;
-            shadow.ledger.end_batch(&registry.scopes, now, &mut ShadowOutput(name, state));
+            shadow.ledger.end_batch(&shadow.scopes, now, &mut ShadowOutput(name, state));
         }
     }
 }
@@ -124,6 +124,7 @@ fn adopt(registry: &mut Registry, state: &mut State, group: &RunGroup) {
     registry.end_batch(state);
     state.counters.full_passes.adoption += 1;
     let now = state.now;
+    registry.scopes = shadow.scopes;
     let (mut out, ledger, scopes) = registry.writer(state);
     let identity = shadow.ledger.identity.clone();
     let served = std::mem::take(ledger);

@@ -74,6 +74,7 @@ impl Core {
         let mut held = Vec::new();
         if let Some(registry) = self.registries.get_mut(&order.spec.id.name) {
             registry.describe(&order.spec);
+            registry.scopes.clone_from(&order.spec.scopes);
             registry.ledger.restart(order.generation, now, &restarting());
             registry.rejected_identity = None;
             if order.group.is_some() {
@@ -111,7 +112,7 @@ impl Core {
             let Some(registry) = self.registries.get_mut(name) else { continue };
             registry.describe(&order.spec);
             let group = order.group.clone().unwrap_or_else(|| alone.clone());
-            registry.shadow = Some(Shadow::new(order.generation, group));
+            registry.shadow = Some(Shadow::new(order.generation, group, order.spec.scopes.clone()));
             begun.push(Begun { held: registry.ledger.held_scopes().into(), in_shadow: true });
             self.state.dirty.registries.insert(name.clone());
         }

@@ -34,6 +34,8 @@ pub(crate) struct Shadow {
     pub(crate) ledger: Ledger,
     /// Registries whose shadows are adopted together, including this one.
     pub(crate) group: RunGroup,
+    /// Scopes that its configuration allows. Those of the served run keep theirs until this run serves.
+    pub(crate) scopes: Scopes,
     /// Whether an operator accepted its weaker lists or its source's changed identity.
     pub(crate) accepted: bool,
     /// Since when it lacks changes that the served run has seen.
@@ -47,8 +49,8 @@ impl Shadow {
     const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
     /// Creates a run that has reported nothing.
-    pub(crate) fn new(generation: Generation, group: RunGroup) -> Self {
-        Self { ledger: Ledger::new(generation), group, accepted: false, behind: None, waited: false }
+    pub(crate) fn new(generation: Generation, group: RunGroup, scopes: Scopes) -> Self {
+        Self { ledger: Ledger::new(generation), group, scopes, accepted: false, behind: None, waited: false }
     }
     fn is_behind(&self) -> bool {
         self.behind.is_some() && !self.waited
@@ -97,7 +99,7 @@ impl RegistryInfo {
 pub(crate) struct Registry {
     /// Properties that its shards share.
     pub(crate) info: RegistryInfo,
-    /// Scopes that its configuration allows.
+    /// Scopes that the configuration of the served run allows.
     pub(crate) scopes: Scopes,
     /// Policy for stale scopes.
     pub(crate) stale: StalePolicy,
@@ -142,10 +144,10 @@ impl Registry {
             sliced: None,
         }
     }
-    /// Applies the current configuration when a run begins. Existing shards keep their properties.
+    /// Applies the current configuration when a run begins. Existing shards keep their properties, and scopes are those of each run.
     pub(crate) fn describe(&mut self, spec: &RegistrySpec) {
         self.info = RegistryInfo { priority: self.info.priority, ..RegistryInfo::new(spec) };
-        (self.scopes, self.stale) = (spec.scopes.clone(), spec.stale);
+        self.stale = spec.stale;
         if self.ledger.identity.is_none() {
             self.ledger.identity.clone_from(&spec.pinned);
         }
@@ -163,7 +165,7 @@ impl Registry {
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         let shadow = self.shadow.as_ref()?;
         let accepted = self.accepted_identity.as_ref();
-        let obstacle = shadow.ledger.obstacle(&self.ledger, &self.scopes, accepted);
+        let obstacle = shadow.ledger.obstacle(&self.ledger, &shadow.scopes, accepted);
         match obstacle {
             Some(obstacle @ (Obstacle::NotSynced | Obstacle::NotFollowed | Obstacle::Identity(_))) => {
                 Some(obstacle)
@@ -175,7 +177,7 @@ impl Registry {
     /// Judges at the end of a batch whether changes that are under way keep its shadow from serving.
     pub(crate) fn await_changes(&mut self, now: Mono) {
         let Some(shadow) = &mut self.shadow else { return };
-        let is_behind = !shadow.waited && shadow.ledger.is_behind(&self.ledger, &self.scopes);
+        let is_behind = !shadow.waited && shadow.ledger.is_behind(&self.ledger, &shadow.scopes);
         shadow.await_changes(is_behind, now);
     }
     /// Returns whether a run, served or in a shadow, waits until an operator accepts it.

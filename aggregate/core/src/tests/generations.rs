@@ -4,9 +4,9 @@ use super::fixtures::*;
 use super::journal::Journal;
 use std::sync::Arc;
 use tributary_model::{
-    Basis, CollectionKind, Completeness, Evidence, Fact, Freshness, Generation, ListRecord, ListResult, Mono,
-    Namespace, ProviderId, Record, RegistrySpec, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
-    Visibility, Withheld,
+    Basis, Collection, CollectionKind, Completeness, Evidence, Fact, Freshness, Generation, ListRecord,
+    ListResult, Mono, Namespace, ProviderId, Record, RegistrySpec, RegistryUpdate, Scopes, ShardPriority,
+    SourceState, SourceStatus, Visibility, Withheld,
 };
 
 pub(super) fn pay(endpoints: &str) -> [tributary_model::Fact; 2] {
@@ -405,4 +405,41 @@ fn number_of_scopes_is_bounded() {
     };
     world.report("file", (0..4_100).map(put));
     assert_eq!((world.catalog().hosts.len(), world.core.counters().refused), (4_096, 4));
+}
+
+/// A registry with another folder: the served run reads its own until the new one has listed.
+#[test]
+fn scope_of_the_served_run_stays_until_a_run_with_another_one_serves() {
+    let configured = |scope: &str| Scopes::Configured([mk_scope(scope)].into());
+    let spec =
+        RegistrySpec { scopes: configured(SCOPE), ..mk_spec("file", ProviderId::SERVICE_ENTRY).shadowing() };
+    let mut world = World::with(&[spec]);
+    world.list("file", pay("10.0.0.1:http=80"));
+    let mut order = world.order("file");
+    order.spec.scopes = configured("another");
+    world.core.begin_shadows(Mono(world.now), std::slice::from_ref(&order)).unwrap();
+    world.list("file", pay("10.0.0.2:http=80"));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"], "the served run goes on");
+    world.core.drop_shadow(&mk_name("file"));
+    world.list("file", pay("10.0.0.3:http=80"));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.3:80"], "also between two runs");
+
+    world.core.begin_shadows(Mono(world.now), std::slice::from_ref(&order)).unwrap();
+    let elsewhere = |update: RegistryUpdate| match update {
+        RegistryUpdate::Put(_, fact, basis) => RegistryUpdate::Put(mk_scope("another"), fact, basis),
+        RegistryUpdate::ListStarted(of) => {
+            RegistryUpdate::ListStarted(Collection { scope: mk_scope("another"), ..of })
+        }
+        RegistryUpdate::ListEnded(of, how) => {
+            RegistryUpdate::ListEnded(Collection { scope: mk_scope("another"), ..of }, how)
+        }
+        RegistryUpdate::Follows { required, optional } => {
+            let of = |one: Collection| Collection { scope: mk_scope("another"), ..one };
+            RegistryUpdate::Follows { required: required.into_iter().map(of).collect(), optional }
+        }
+        other => other,
+    };
+    let list = mk_list(pay("10.0.0.9:http=80")).into_iter().map(elsewhere).collect::<Vec<_>>();
+    world.report_in("file", order.generation, list);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.9:80"]);
 }

@@ -1,7 +1,7 @@
 //! Difference between the running configuration and a new one: the parts that a reload applies and the parts
 //! that need a restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -21,6 +21,9 @@ pub struct Change {
     pub rotated: Vec<RegistryConfig>,
     /// Removed registries.
     pub removed: Vec<RegistryConfig>,
+    /// Names of new and rotated registries between which sources move: their runs begin to serve in one turn, so that no source is without a
+    /// registry meanwhile.
+    pub moving: BTreeSet<String>,
     /// Whether settings, federated services or the merge rule changed.
     pub settings: bool,
     /// Whether policies of clusters of the directory changed.
@@ -88,7 +91,13 @@ impl Change {
                 Some(_) => {}
             }
         }
+        out.moving = moving(&old, &out);
         out
+    }
+    /// Returns the registry of a configuration that reads the source of a removed one under another name.
+    #[must_use]
+    pub fn successor<'c>(removed: &RegistryConfig, config: &'c Config) -> Option<&'c RegistryConfig> {
+        config.registries.iter().find(|other| has_source_of(other, removed))
     }
     /// Rotates also the registries whose last rotation failed: their own fields may be equal while the settings that
     /// they derive facts from are not.
@@ -108,6 +117,29 @@ impl Change {
     pub fn is_empty(&self) -> bool {
         *self == Self { restart: self.restart.clone(), ..Self::default() }
     }
+}
+
+/// Whether a registry reads the source that one of another name has.
+fn has_source_of(registry: &RegistryConfig, other: &RegistryConfig) -> bool {
+    registry.name != other.name && registry.source == other.source && registry.cluster_id == other.cluster_id
+}
+
+/// Returns the registries that take the source of a rotated one, and these.
+fn moving(old: &BTreeMap<String, RegistryConfig>, change: &Change) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for gives in &change.rotated {
+        let Some((name, before)) = gives.name.as_ref().and_then(|name| old.get_key_value(name)) else {
+            continue;
+        };
+        let new = change.added.iter().chain(&change.rotated);
+        let takes = new.filter(|other| has_source_of(other, before)).filter_map(|other| other.name.clone());
+        let takes: Vec<String> = takes.collect();
+        if before.source != gives.source && !takes.is_empty() {
+            out.extend(takes);
+            out.insert(name.clone());
+        }
+    }
+    out
 }
 
 /// Returns the running configuration with the parts of the new one that a reload applies.
@@ -201,6 +233,29 @@ mod tests {
         assert_eq!(names(&change.added), ["c", "d"]);
         assert_eq!(names(&change.rotated), ["b"]);
         assert_eq!(names(&change.removed), ["a", "c"], "a new cluster makes a new registry");
+    }
+
+    #[test]
+    fn registries_between_which_sources_move_are_named() {
+        let config = |all: &[(&str, &str)]| {
+            mk_config(all.iter().map(|(name, path)| mk_registry(name, path, "x")).collect())
+        };
+        let old = config(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        for (new, moving, why) in [
+            (&[("a", "2"), ("b", "3")][..], &["a", "b"][..], "the first of three without names leaves"),
+            (&[("a", "2"), ("b", "1"), ("c", "3")], &["a", "b"], "two swap their sources"),
+            (&[("a", "4"), ("b", "2"), ("c", "3"), ("d", "1")], &["a", "d"], "a new one takes a source"),
+            (&[("a", "4"), ("b", "2"), ("c", "3")], &[], "a source changes"),
+            (&[("d", "1"), ("b", "2"), ("c", "3")], &[], "a removal waits for its successor"),
+            (&[("a", "1"), ("b", "2"), ("c", "1")], &[], "one source has two registries"),
+        ] {
+            let change = Change::between(&old, &config(new));
+            assert_eq!(change.moving.iter().collect::<Vec<_>>(), moving, "{why}");
+        }
+        let renamed = config(&[("d", "1"), ("b", "2")]);
+        let successor = Change::successor(&old.registries[0], &renamed);
+        assert_eq!(successor.and_then(|registry| registry.name.as_deref()), Some("d"));
+        assert_eq!(Change::successor(&old.registries[0], &old), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Keeps the running registries equal to the configuration, at start and on reload.
 //!
-//! A registry under a new name serves before the old one is removed, so that its endpoints never leave.
+//! A source under a new name is served before the old name is removed or gets another source, so that its endpoints never leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -84,6 +84,20 @@ impl Registries {
         self.state.remember(&configured);
         Ok(())
     }
+    /// Adds and rotates registries whose runs begin to serve in one turn.
+    async fn put(&self, registries: &[&RegistryConfig], config: &Config) -> Result<(), CommandError> {
+        let Some(first) = registries.first() else { return Ok(()) };
+        let (mut all, mut configured) = (Vec::new(), Vec::new());
+        for registry in registries {
+            let factories = self.factories.of(registry, config)?;
+            configured.push(Configured::of(registry, self.file.as_deref(), &factories));
+            all.extend(factories);
+        }
+        let put = self.handle.put_registries(all).await;
+        put.map_err(|e| failed(first.name.as_deref().unwrap_or_default(), &e))?;
+        configured.iter().for_each(|one| self.state.remember(one));
+        Ok(())
+    }
     async fn rotate(&self, registry: &RegistryConfig, config: &Config) -> Result<(), CommandError> {
         let factories = self.factories.of(registry, config)?;
         let configured = Configured::of(registry, self.file.as_deref(), &factories);
@@ -109,17 +123,13 @@ impl Registries {
         config: &Config,
         replaced: &Generations,
     ) -> Result<(), CommandError> {
-        let is_successor = |other: &&RegistryConfig| {
-            other.source == registry.source
-                && other.cluster_id == registry.cluster_id
-                && other.name != registry.name
-        };
-        let Some(successor) = config.registries.iter().find(is_successor) else { return Ok(()) };
+        let Some(successor) = Change::successor(registry, config) else { return Ok(()) };
         let names = successor.names();
         let listed = self.listed(&names, replaced);
         tokio::time::timeout(RENAMED, listed).await.map_err(|_| {
             let [old, new] = [registry, successor].map(|of| of.name.clone().unwrap_or_default());
             failed(&old, &format_args!("it stays until `{new}`, which has the same source, has listed it"))
+                .next("make the source answer, or remove both names from the file to end its endpoints")
         })
     }
     async fn listed(&self, names: &[String], replaced: &Generations) {
@@ -185,11 +195,20 @@ impl Apply for Registries {
             note(Part::Removed(name(registry)), done);
         }
         let replaced = self.generations(&change.rotated);
-        for registry in change.added.iter().filter(|registry| !stays.contains(&name(registry))) {
+        let moves = |registry: &&RegistryConfig| change.moving.contains(&name(registry));
+        let added = || change.added.iter().filter(|registry| !stays.contains(&name(registry)));
+        for registry in added().filter(|registry| !moves(registry)) {
             note(Part::Added(name(registry)), self.add(registry, config).await);
         }
-        for registry in &change.rotated {
+        for registry in change.rotated.iter().filter(|registry| !moves(registry)) {
             note(Part::Rotated(name(registry)), self.rotate(registry, config).await);
+        }
+        let moving: Vec<_> = added().chain(&change.rotated).filter(moves).collect();
+        let done = self.put(&moving, config).await;
+        for registry in moving {
+            let is_new = change.added.iter().any(|added| name(added) == name(registry));
+            let part = if is_new { Part::Added } else { Part::Rotated };
+            note(part(name(registry)), done.clone());
         }
         for registry in change.removed.iter().filter(|of| !is_reused(of)) {
             let is_listed = self.is_listed_by_its_successor(registry, config, &replaced).await;

@@ -142,12 +142,26 @@ async fn renamed_registry_keeps_its_endpoints_until_its_source_is_listed() -> Re
     ensure!(server.metric("tributary_config_last_reload_successful").await? == 1.0, "it counts as failed");
     client.has_endpoints(&cluster, &[nowhere(1)], SOON).await?;
 
-    // the name of the second one changes because the first one has left
-    write(&path, &named(&[("", other.path()), ("", &folder)]))?;
+    // the names of the others change because the first one has left; what the second one had waits for its new name, too
+    let third = Files::new()?;
+    let last = Entry::http("last.test", 80).at(nowhere(3));
+    third.put("last.yaml", &last.yaml())?;
+    write(&path, &named(&[("", other.path()), ("", &folder), ("", third.path())]))?;
+    lists(&server, &["file", "file-2", "file-3"]).await?;
+    client.has_endpoints(&last.cluster(), &[nowhere(3)], SOON).await?;
+    std::fs::rename(&folder, &away)?;
+    write(&path, &named(&[("", &folder), ("", third.path())]))?;
+    eventually("the reload to wait", SOON, || async {
+        let shown = server.debug("config").await?.to_string();
+        ensure!(shown.contains("`file-3`: it stays until `file-2`"), "{shown}");
+        Ok(())
+    })
+    .await?;
+    ensure!(server.items("endpoints?host=svc.test").await?.len() == 1, "they left with the name");
+    std::fs::rename(&away, &folder)?;
     lists(&server, &["file", "file-2"]).await?;
-    write(&path, &named(&[("", &folder)]))?;
-    lists(&server, &["file"]).await?;
     client.has_endpoints(&cluster, &[nowhere(1)], SOON).await?;
+    client.has_endpoints(&last.cluster(), &[nowhere(3)], SOON).await?;
     let items = server.items("timeline?host=svc.test").await?;
     let is_loss = |text: &str| text.contains("no endpoint left") || text.contains("services: 1 removed");
     let lost = items

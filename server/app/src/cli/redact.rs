@@ -27,6 +27,8 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let header = format!(
         r#"(?i)(\[\\?"(?:[^"\\\]]*[_.-])?(?:{OF_HEADERS}|{SECRETS})\\?"\](?:\.[a-z]+)? \\?")(?:[^"\\]|\\[^"])+"#
     );
+    let refused =
+        format!(r#"(?i)(value of (?:[^"\\\s]*[_./-])?(?:{OF_HEADERS}|{SECRETS}) \\?")(?:[^"\\]|\\[^"])+"#);
     let texts = [
         // a block of a private key, whole or cut; JSON escapes line ends
         r"()-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
@@ -34,6 +36,10 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         field.as_str(),
         // the value of such a header in a message about it
         header.as_str(),
+        // that of a label that is refused
+        refused.as_str(),
+        // the path of a webhook, also as a label has it
+        r"(?i)(hooks\.slack\.com[/-]services[/-])[\w/-]+",
         r"(?i)(\b(?:bearer|basic) )[a-z0-9._~+/=-]{8,}",
         // a JSON Web Token
         r"()\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?",
@@ -119,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        assert_eq!((PATTERNS.len(), NAMES.is_some()), (9, true));
+        assert_eq!((PATTERNS.len(), NAMES.is_some()), (11, true));
     }
 
     #[test]
@@ -142,6 +148,8 @@ mod tests {
             "tag aws_secret_access_key=s3cr3t-hunter2",
             "client_secret_v2: s3cr3t-hunter2",
             "traefik.http.middlewares.a.basicauth.users=ada:s3cr3t-hunter2",
+            r#""message": "value of password \"s3cr3t bad!\" is not valid""#,
+            "https---hooks.slack.com-services-s3cr3t-B0",
             "got ghp_s3cr3ts3cr3ts3cr3ts3cr3t",
             "ada:s3cr3t-hunter2@tcp(db.test:3306)/pay",
             r#"spec.http[0].match[0].headers["authorization"].regex "(s3cr3t\d" is not an expression"#,

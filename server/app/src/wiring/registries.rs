@@ -2,6 +2,8 @@
 //!
 //! A source under a new name is served before the old name is removed or gets another source, so that its endpoints never leave.
 
+mod renamed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -115,33 +117,36 @@ impl Registries {
         let served = names.filter_map(|name| runs.get_key_value(name.as_str()));
         served.map(|(name, run)| (name.clone(), run.generation)).collect()
     }
-    /// Waits for the registry of the configuration that has the same source under another name, if there is one, until it has listed the source
-    /// in a run after the replaced one. Fails after a while: the registry stays, and the next try waits again.
-    async fn is_listed_by_its_successor(
+    /// Waits for the registry of the configuration that has the same source under another name, if there is one, until it serves all that the
+    /// registry serves, in a run after the replaced one. Fails after a while: the registry stays, and the next try waits again.
+    async fn is_succeeded(
         &self,
         registry: &RegistryConfig,
         config: &Config,
         replaced: &Generations,
     ) -> Result<(), CommandError> {
         let Some(successor) = Change::successor(registry, config) else { return Ok(()) };
-        let names = successor.names();
-        let listed = self.listed(&names, replaced);
-        tokio::time::timeout(RENAMED, listed).await.map_err(|_| {
+        let names: Vec<(String, String)> = registry.names().into_iter().zip(successor.names()).collect();
+        tokio::time::timeout(RENAMED, self.succeeded(&names, replaced)).await.map_err(|_| {
             let [old, new] = [registry, successor].map(|of| of.name.clone().unwrap_or_default());
-            failed(&old, &format_args!("it stays until `{new}`, which has the same source, has listed it"))
-                .next("make the source answer, or remove both names from the file to end its endpoints")
+            failed(&old, &format_args!("it stays until `{new}`, which has the same source, serves all of it"))
+                .next("make the source answer, correct its invalid objects, or remove both names from the file to end what it serves")
         })
     }
-    async fn listed(&self, names: &[String], replaced: &Generations) {
+    /// Waits until each second registry serves all that the first one serves.
+    async fn succeeded(&self, names: &[(String, String)], replaced: &Generations) {
         let mut changes = self.handle.status_changes();
-        let serves = |status: &RegistryStatus| {
-            let is_new = replaced.get(&status.id.name).is_none_or(|before| *before != status.generation);
-            status.synced && status.shadow.is_none() && is_new
-        };
         while changes.next().await.is_some() {
             let Ok(all) = self.handle.inspect(tributary_core::Core::status).await else { return };
             let of = |name: &String| all.iter().find(|status| status.id.name.as_str() == name);
-            if names.iter().all(|name| of(name).is_some_and(serves)) {
+            let is_new = |new: &RegistryStatus| {
+                replaced.get(&new.id.name).is_none_or(|before| *before != new.generation)
+            };
+            let is_replaced = |(old, new): &(String, String)| {
+                let Some(old) = of(old) else { return true };
+                of(new).is_some_and(|new| is_new(new) && renamed::has_all_of(new, old))
+            };
+            if names.iter().all(is_replaced) {
                 return;
             }
         }
@@ -210,9 +215,10 @@ impl Apply for Registries {
             let part = if is_new { Part::Added } else { Part::Rotated };
             note(part(name(registry)), done.clone());
         }
-        for registry in change.removed.iter().filter(|of| !is_reused(of)) {
-            let is_listed = self.is_listed_by_its_successor(registry, config, &replaced).await;
-            let done = match is_listed {
+        let removed: Vec<_> = change.removed.iter().filter(|of| !is_reused(of)).collect();
+        let waits = removed.iter().map(|registry| self.is_succeeded(registry, config, &replaced));
+        for (registry, is_succeeded) in removed.iter().zip(futures::future::join_all(waits).await) {
+            let done = match is_succeeded {
                 Ok(()) => self.remove(registry).await,
                 Err(stays) => Err(stays),
             };

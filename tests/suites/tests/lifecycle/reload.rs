@@ -128,12 +128,15 @@ async fn renamed_registry_keeps_its_endpoints_until_its_source_is_listed() -> Re
 
     std::fs::rename(&folder, &away)?;
     write(&path, &named(&[("two", &folder)]))?;
-    eventually("the reload to wait", SOON, || async {
-        let shown = server.debug("config").await?.to_string();
-        ensure!(shown.contains("`one`: it stays until `two`, which has the same source"), "{shown}");
-        Ok(())
-    })
-    .await?;
+    let waits = async |text: &str| {
+        eventually("the reload to wait", SOON, || async {
+            let shown = server.debug("config").await?.to_string();
+            ensure!(shown.contains(text), "{shown}");
+            Ok(())
+        })
+        .await
+    };
+    waits("`one`: it stays until `two`, which has the same source").await?;
     lists(&server, &["one", "two"]).await?;
     let listed = server.items("endpoints?host=svc.test").await?;
     ensure!(listed[0]["endpoint"] == nowhere(1).to_string(), "they left: {listed:?}");
@@ -151,17 +154,23 @@ async fn renamed_registry_keeps_its_endpoints_until_its_source_is_listed() -> Re
     client.has_endpoints(&last.cluster(), &[nowhere(3)], SOON).await?;
     std::fs::rename(&folder, &away)?;
     write(&path, &named(&[("", &folder), ("", third.path())]))?;
-    eventually("the reload to wait", SOON, || async {
-        let shown = server.debug("config").await?.to_string();
-        ensure!(shown.contains("`file-3`: it stays until `file-2`"), "{shown}");
-        Ok(())
-    })
-    .await?;
+    waits("`file-3`: it stays until `file-2`").await?;
     ensure!(server.items("endpoints?host=svc.test").await?.len() == 1, "they left with the name");
     std::fs::rename(&away, &folder)?;
     lists(&server, &["file", "file-2"]).await?;
     client.has_endpoints(&cluster, &[nowhere(1)], SOON).await?;
     client.has_endpoints(&last.cluster(), &[nowhere(3)], SOON).await?;
+    // a new run does not know the last valid version of an object
+    write(&path, &named(&[("one", &folder), ("last", third.path())]))?;
+    lists(&server, &["one", "last"]).await?;
+    write(&folder.join("svc.yaml"), &svc(&[nowhere(1)]).yaml().replace("STATIC", "OTHER"))?;
+    server.registry_is("one", "Live", &["svc.yaml", "OTHER"], SOON).await?;
+    write(&path, &named(&[("two", &folder), ("last", third.path())]))?;
+    waits("`one`: it stays until `two`").await?;
+    let listed = server.items("endpoints?host=svc.test").await?;
+    ensure!(listed.len() == 1 && listed[0]["registry"] == "one", "they left: {listed:?}");
+    write(&folder.join("svc.yaml"), &svc(&[nowhere(1)]).yaml())?;
+    lists(&server, &["two", "last"]).await?;
     let items = server.items("timeline?host=svc.test").await?;
     let is_loss = |text: &str| text.contains("no endpoint left") || text.contains("services: 1 removed");
     let lost = items

@@ -237,6 +237,9 @@ fn summary(state: &StateDocument) -> String {
     if !journal.last_error.is_empty() {
         out.push_str(&format!("; last error: {}", journal.last_error));
     }
+    if !state.fault.is_empty() {
+        out.push_str(&format!("; {}", state.fault));
+    }
     out
 }
 
@@ -296,7 +299,9 @@ mod tests {
             ..StateDocument::default()
         };
         let journal = JournalItem { bytes: 9, live_bytes: 4, ..JournalItem::default() };
-        assert_eq!(summary(&state("", Some(journal))), "/d: 9 bytes, 4 in use");
+        assert_eq!(summary(&state("", Some(journal.clone()))), "/d: 9 bytes, 4 in use");
+        let deleted = summary(&state("it was deleted", Some(journal)));
+        assert_eq!(deleted, "/d: 9 bytes, 4 in use; it was deleted");
         assert_eq!(summary(&state("read-only", None)), "/d: state is not kept: read-only");
         assert!(summary(&StateDocument::default()).ends_with("disabled"));
     }

@@ -35,7 +35,7 @@ pub struct Change {
 }
 
 /// Part of a change, which is applied or fails by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// Log level.
     Level,

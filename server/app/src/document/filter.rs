@@ -112,6 +112,11 @@ pub fn same_host(wanted: &str, host: &str) -> bool {
     wanted.strip_suffix('.').unwrap_or(wanted).eq_ignore_ascii_case(host)
 }
 
+/// Whether a host begins with these labels and has more.
+pub fn begins_with(host: &str, labels: &str) -> bool {
+    host.strip_prefix(labels).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// Whether a text contains another one, in upper or lower case of ASCII letters.
 fn contains(text: &str, wanted: &str) -> bool {
     let mut windows = text.as_bytes().windows(wanted.len().max(1));

@@ -4,7 +4,7 @@ use tributary_answer::ClusterName;
 use tributary_model::{Catalog, HostEntry, PortNumber, Subset};
 use tributary_xds::client::pod_of;
 
-use super::filter::same_host;
+use super::filter::{begins_with, same_host};
 
 /// Most candidates of an ambiguous name that are listed.
 const MAX_CANDIDATES: usize = 10;
@@ -73,15 +73,14 @@ fn among(
     {
         return Ok(wanted.to_owned());
     }
-    let starts = |host: &&str, with: &str| host.strip_prefix(with).is_some_and(|rest| rest.starts_with('.'));
     if let Some(namespace) = namespace {
         let own = format!("{name}.{namespace}");
-        let mut own = all().filter(|host| *host == own || starts(host, &own));
+        let mut own = all().filter(|host| *host == own || begins_with(host, &own));
         if let (Some(one), None) = (own.next(), own.next()) {
             return Ok(one.to_owned());
         }
     }
-    choose(wanted, "hosts", all().filter(|host| starts(host, &name)))
+    choose(wanted, "hosts", all().filter(|host| begins_with(host, &name)))
 }
 
 /// Returns the only candidate; the name itself without candidates.

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tributary_answer::Query;
 use tributary_model::{
-    Code, Hostname, Mono, ObjectId, ObjectRef, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict,
+    Code, HostPattern, Hostname, Mono, ObjectId, ObjectRef, PortNumber, RegistryName, Stage, StepTime,
+    TraceStep, Verdict,
 };
 
 use super::notices::Withdrawn;
-use crate::document::filter::same_host;
+use crate::document::filter::{begins_with, same_host};
 
 /// End of a text about something that its source removed.
 const GONE: &str = ", and does so no longer";
@@ -99,7 +100,9 @@ impl Removed {
         (host, port): (Option<&str>, Option<PortNumber>),
     ) -> Vec<TraceStep> {
         let memory = self.0.lock();
-        let is_of = |own: &str| host.is_none_or(|host| same_host(host, own) || begins_with(own, host));
+        let labels = host.map(labels);
+        let is_of =
+            |own: &str| labels.as_ref().is_none_or(|labels| own == labels || begins_with(own, labels));
         let is_wanted = |one: &RemovedEndpoint| one.is(query) && one.has(port) && is_of(one.host.as_str());
         let found = memory.endpoints.iter().rev().filter(|(_, one)| is_wanted(one));
         distinct(found.map(|(at, one)| one.step(*at)))
@@ -110,11 +113,11 @@ impl Removed {
     pub fn of_host(&self, host: &str, port: Option<PortNumber>) -> Vec<TraceStep> {
         let memory = self.0.lock();
         let exact = memory.of_host(port, |own| same_host(host, own));
-        if exact.is_empty() {
-            memory.of_host(port, |own| begins_with(own, host) || matches(own, host))
-        } else {
-            exact
+        if !exact.is_empty() {
+            return exact;
         }
+        let labels = labels(host);
+        memory.of_host(port, |own| begins_with(own, &labels) || covers(own, &labels))
     }
     /// Returns the steps of [`Removed::of_host`] about endpoints: some source declares the host.
     #[must_use]
@@ -140,16 +143,15 @@ impl Memory {
     }
 }
 
-/// Whether a wildcard matches a host.
-fn matches(wildcard: &str, host: &str) -> bool {
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
-    wildcard.strip_prefix('*').is_some_and(|rest| host.len() > rest.len() && host.ends_with(rest))
+/// Returns a host as the catalog writes it.
+fn labels(host: &str) -> String {
+    host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Whether a host begins with these labels.
-fn begins_with(host: &str, labels: &str) -> bool {
-    let labels = labels.trim_end_matches('.').to_ascii_lowercase();
-    host.strip_prefix(&labels).is_some_and(|rest| rest.starts_with('.'))
+/// Whether a host, which may be a wildcard, covers another one.
+fn covers(own: &str, host: &str) -> bool {
+    let [own, host] = [own, host].map(Hostname::new);
+    own.is_ok_and(|own| host.is_ok_and(|host| HostPattern::from(own).matches(&host)))
 }
 
 /// Makes room first, so that the bound is that of the memory too.

@@ -28,6 +28,9 @@ use crate::telemetry::LogLevel;
 /// Longest wait of a reload for a registry under a new name. A source that does not answer is waited for by later tries.
 const RENAMED: Duration = Duration::from_secs(3);
 
+/// Result of a part of a change.
+type Done = (Part, Result<(), CommandError>);
+
 /// Served runs by registry.
 type Generations = BTreeMap<RegistryName, Generation>;
 
@@ -119,7 +122,7 @@ impl Registries {
     }
     /// Waits for the registry of the configuration that has the same source under another name, if there is one, until it serves all that the
     /// registry serves, in a run after the replaced one. Fails after a while: the registry stays, and the next try waits again.
-    async fn is_succeeded(
+    async fn await_successor(
         &self,
         registry: &RegistryConfig,
         config: &Config,
@@ -127,14 +130,14 @@ impl Registries {
     ) -> Result<(), CommandError> {
         let Some(successor) = Change::successor(registry, config) else { return Ok(()) };
         let names: Vec<(String, String)> = registry.names().into_iter().zip(successor.names()).collect();
-        tokio::time::timeout(RENAMED, self.succeeded(&names, replaced)).await.map_err(|_| {
-            let [old, new] = [registry, successor].map(|of| of.name.clone().unwrap_or_default());
+        tokio::time::timeout(RENAMED, self.until_replaced(&names, replaced)).await.map_err(|_| {
+            let [old, new] = [registry, successor].map(name);
             failed(&old, &format_args!("it stays until `{new}`, which has the same source, serves all of it"))
                 .next("make the source answer, correct its invalid objects, or remove both names from the file to end what it serves")
         })
     }
     /// Waits until each second registry serves all that the first one serves.
-    async fn succeeded(&self, names: &[(String, String)], replaced: &Generations) {
+    async fn until_replaced(&self, names: &[(String, String)], replaced: &Generations) {
         let mut changes = self.handle.status_changes();
         while changes.next().await.is_some() {
             let Ok(all) = self.handle.inspect(tributary_core::Core::status).await else { return };
@@ -150,6 +153,48 @@ impl Registries {
                 return;
             }
         }
+    }
+    /// Removes the registries whose names new ones reuse.
+    async fn remove_reused(&self, change: &Change) -> Vec<Done> {
+        let mut done = Vec::new();
+        for registry in change.removed.iter().filter(|of| is_reused(of, change)) {
+            done.push((Part::Removed(name(registry)), self.remove(registry).await));
+        }
+        done
+    }
+    /// Adds and rotates registries, those between which sources move in one turn; no name that could not be removed is added.
+    async fn add_and_rotate(&self, change: &Change, config: &Config, stays: &BTreeSet<&Part>) -> Vec<Done> {
+        let added = change.added.iter().filter(|of| !stays.contains(&Part::Removed(name(of))));
+        let added = added.map(|registry| (registry, Part::Added(name(registry))));
+        let rotated = change.rotated.iter().map(|registry| (registry, Part::Rotated(name(registry))));
+        let (moving, alone): (Vec<_>, Vec<_>) =
+            added.chain(rotated).partition(|(registry, _)| change.moving.contains(&name(registry)));
+        let mut done = Vec::new();
+        for (registry, part) in alone {
+            let result = match part {
+                Part::Added(_) => self.add(registry, config).await,
+                _ => self.rotate(registry, config).await,
+            };
+            done.push((part, result));
+        }
+        let registries: Vec<_> = moving.iter().map(|(registry, _)| *registry).collect();
+        let result = self.put(&registries, config).await;
+        done.extend(moving.into_iter().map(|(_, part)| (part, result.clone())));
+        done
+    }
+    /// Removes registries whose names are free afterwards, each once its successor serves all of it.
+    async fn remove_others(&self, change: &Change, config: &Config, replaced: &Generations) -> Vec<Done> {
+        let removed: Vec<_> = change.removed.iter().filter(|of| !is_reused(of, change)).collect();
+        let waits = removed.iter().map(|registry| self.await_successor(registry, config, replaced));
+        let mut done = Vec::new();
+        for (registry, waited) in removed.iter().zip(futures::future::join_all(waits).await) {
+            let result = match waited {
+                Ok(()) => self.remove(registry).await,
+                Err(stays) => Err(stays),
+            };
+            done.push((Part::Removed(name(registry)), result));
+        }
+        done
     }
     async fn remove(&self, registry: &RegistryConfig) -> Result<(), CommandError> {
         for name in registry.names() {
@@ -173,6 +218,15 @@ fn concerns_remotes(change: &Change, config: &Config) -> bool {
     }
 }
 
+fn name(registry: &RegistryConfig) -> String {
+    registry.name.clone().unwrap_or_default()
+}
+
+/// Whether a new registry has the name of a removed one.
+fn is_reused(removed: &RegistryConfig, change: &Change) -> bool {
+    change.added.iter().any(|added| added.name == removed.name)
+}
+
 fn failed(name: &str, why: &dyn std::fmt::Display) -> CommandError {
     let message = format!("registry `{name}`: {why}");
     CommandError::new(Exit::Failed, Code::CONFIG_RELOAD_FAILED, message)
@@ -181,53 +235,24 @@ fn failed(name: &str, why: &dyn std::fmt::Display) -> CommandError {
 #[async_trait]
 impl Apply for Registries {
     async fn apply(&self, change: &Change, config: &Config) -> Vec<(Part, CommandError)> {
-        let mut failures = Vec::new();
-        let mut note = |part, done: Result<(), CommandError>| failures.extend(done.err().map(|e| (part, e)));
+        let mut done = Vec::new();
         if change.settings {
             self.source.report(config);
         }
         if change.level {
-            note(Part::Level, self.log.set(&config.log.level));
+            done.push((Part::Level, self.log.set(&config.log.level)));
         }
-        let name = |registry: &RegistryConfig| registry.name.clone().unwrap_or_default();
-        let mut stays = BTreeSet::new();
-        let is_reused = |of: &&RegistryConfig| change.added.iter().any(|added| name(added) == name(of));
-        for registry in change.removed.iter().filter(is_reused) {
-            let done = self.remove(registry).await;
-            if done.is_err() {
-                stays.insert(name(registry));
-            }
-            note(Part::Removed(name(registry)), done);
-        }
+        let reused = self.remove_reused(change).await;
         let replaced = self.generations(&change.rotated);
-        let moves = |registry: &&RegistryConfig| change.moving.contains(&name(registry));
-        let added = || change.added.iter().filter(|registry| !stays.contains(&name(registry)));
-        for registry in added().filter(|registry| !moves(registry)) {
-            note(Part::Added(name(registry)), self.add(registry, config).await);
-        }
-        for registry in change.rotated.iter().filter(|registry| !moves(registry)) {
-            note(Part::Rotated(name(registry)), self.rotate(registry, config).await);
-        }
-        let moving: Vec<_> = added().chain(&change.rotated).filter(moves).collect();
-        let done = self.put(&moving, config).await;
-        for registry in moving {
-            let is_new = change.added.iter().any(|added| name(added) == name(registry));
-            let part = if is_new { Part::Added } else { Part::Rotated };
-            note(part(name(registry)), done.clone());
-        }
-        let removed: Vec<_> = change.removed.iter().filter(|of| !is_reused(of)).collect();
-        let waits = removed.iter().map(|registry| self.is_succeeded(registry, config, &replaced));
-        for (registry, is_succeeded) in removed.iter().zip(futures::future::join_all(waits).await) {
-            let done = match is_succeeded {
-                Ok(()) => self.remove(registry).await,
-                Err(stays) => Err(stays),
-            };
-            note(Part::Removed(name(registry)), done);
-        }
+        let stays: BTreeSet<&Part> =
+            reused.iter().filter(|(_, done)| done.is_err()).map(|(part, _)| part).collect();
+        done.extend(self.add_and_rotate(change, config, &stays).await);
+        done.extend(self.remove_others(change, config, &replaced).await);
+        done.extend(reused);
         let concerns = change.policies || concerns_remotes(change, config);
         if let Some(remotes) = self.remotes.as_ref().filter(|_| concerns) {
             remotes.send_replace(Arc::new(config.clone()));
         }
-        failures
+        done.into_iter().filter_map(|(part, done)| Some((part, done.err()?))).collect()
     }
 }
